@@ -47,8 +47,6 @@ def folder(tmp_path_factory):
     (path / "half.csv.gz").write_bytes(gzip.compress((path / "good.csv").read_bytes())[:-30])
     good.to_parquet(path / "whole.parquet")
     (path / "half.parquet").write_bytes((path / "whole.parquet").read_bytes()[:-40])
-    np.savez(path / "whole.npz", area=good["area"], price=good["price"])
-    (path / "half.npz").write_bytes((path / "whole.npz").read_bytes()[:-40])
     (path / "folder.csv").mkdir()
 
     fit = ["fit", path / "good.csv", "-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "10"]
@@ -81,14 +79,13 @@ TABLES = {
     ),
     "encoding": (
         "mixed.csv",
-        r"mixed\.csv is not UTF-8: byte \d+ \(0xfc\), in line 43\. Say what it is, .*--set encoding=cp1252",
+        r"mixed\.csv is not UTF-8: byte 0xfc in line 43\. Say what it is, .*--set encoding=cp1252",
     ),
     "text": ("words.csv", r"words\.csv: column 'area' must hold numbers.*'large' in line 5\. Correct it"),
     "infinite": ("infinite.csv", r"infinite\.csv: column 'area' has 1 infinite value, .*line 9\. Correct it"),
     "missing values": ("gaps.csv", r"gaps\.csv has missing values: 'area' \(2\), 'rooms' \(1\)\."),  # missing=error
     "half a gzip": ("half.csv.gz", r"half\.csv\.gz is damaged: its gzip data cannot be read.*Copy it again"),
     "half a Parquet": ("half.parquet", r"half\.parquet cannot be read as Parquet"),
-    "half an NPZ": ("half.npz", r"half\.npz cannot be read as NPZ"),
     "unknown suffix": ("good.docx", r"good\.docx: which format is this\? The suffixes are \.csv"),
 }
 
@@ -132,11 +129,8 @@ def cases():
         message = "'price' must hold numbers.*'dear' in line 6"
         yield f"{command}, text", [command, "target.csv", "-t", "price", *rest], message
         yield f"{command}, inf", [command, "infinite_target.csv", "-t", "price", *rest], "'price' has 1 inf.*line 4"
-        yield (
-            f"{command}, words",
-            [command, "good.csv", "-t", "town", *rest],
-            "the target 'town' holds 'Basel' and 'Bern'",
-        )
+        message = "the target 'town' holds two levels: 'Basel', 'Bern'"
+        yield f"{command}, words", [command, "good.csv", "-t", "town", *rest], message
         yield f"{command}, no target", [command, "good.csv", *rest], "--target is needed: which column of good.csv"
         unknown = [command, "good.csv", "-t", "price", "--exclude", "tonw", *rest]
         yield f"{command}, unknown column", unknown, r"no column 'tonw'.*Did you mean 'town'\?"

@@ -183,7 +183,7 @@ def test_features_exclude_and_no_rows_held_out(folder):
     assert sodalite.load("model.sodalite").about_.n_rows == 160
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv.gz", "parquet", "feather", "npz", "-"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv.gz", "parquet", "feather", "-"])
 def test_every_format_gives_the_same_model(suffix, folder):
     frame = table()[["area", "price"]]
     data = f"data.{suffix}" if suffix != "-" else "-"
@@ -193,7 +193,6 @@ def test_every_format_gives_the_same_model(suffix, folder):
         "tsv.gz": lambda: frame.to_csv(data, sep="\t", index=False),
         "parquet": lambda: frame.to_parquet(data),
         "feather": lambda: frame.to_feather(data),
-        "npz": lambda: np.savez(data, area=frame["area"], price=frame["price"]),
         "-": lambda: None,
     }[suffix]()
     done("fit", data, "-t", "price", *QUICK, "--json", input=text if suffix == "-" else None)
@@ -201,13 +200,6 @@ def test_every_format_gives_the_same_model(suffix, folder):
     done("fit", "plain.csv", "-t", "price", *QUICK, "-o", "plain")
     X = np.linspace(20, 200, 9)[:, None]
     np.testing.assert_allclose(sodalite.load("model.sodalite").predict(X), sodalite.load("plain").predict(X), rtol=1e-9)
-
-
-def test_the_target_of_arrays_named_x_and_y_is_plain(folder):
-    X = np.random.default_rng(0).normal(size=(60, 2))
-    np.savez("a.npz", X=X, y=X.sum(axis=1))
-    content = told("fit", "a.npz", *QUICK)
-    assert (content["targets"][0]["name"], content["inputs"]) == ("y", ["X0", "X1"])
 
 
 def test_an_output_that_cannot_be_written_is_found_before_the_fit(folder, monkeypatch):
@@ -344,7 +336,7 @@ def test_predictions_are_the_models(model, folder):
 ASKED = ["--std", "--interval", ".8", "--quantiles", ".95, 0.05,.5"]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "feather", "arrow", "npz"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "feather", "arrow"])
 def test_columns_in_any_order_and_every_output(suffix, model, folder):
     name = f"out.{suffix}"
     frame = pd.read_csv("new.csv")

@@ -91,6 +91,14 @@ def test_texts_of_every_type(kind):
     np.testing.assert_array_equal(found, np.tile(np.eye(4)[[0, 3, 1, 2]], (10, 1)))
 
 
+def test_arrays_pass_but_for_missing_values():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    np.testing.assert_array_equal(TableEncoder().fit(X).transform(X), X)
+    X[3, 1] = np.nan
+    found = TableEncoder().fit_transform(X)
+    assert (found.shape, np.flatnonzero(found[:, 2]).tolist()) == ((20, 4), [3])
+
+
 def test_columns_in_any_order_and_a_clone_and_a_pickle_are_the_same():
     frame, y = raw(), np.arange(float(N))
     encoder = TableEncoder().fit(frame, y)
@@ -100,16 +108,6 @@ def test_columns_in_any_order_and_a_clone_and_a_pickle_are_the_same():
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(encoder)).transform(frame), X)
     names = TableEncoder().set_output(transform="pandas").fit(frame, y).transform(frame).columns
     assert names.tolist() == NAMES
-
-
-def test_arrays_pass():
-    X = np.random.default_rng(0).normal(size=(20, 3))
-    encoder = TableEncoder().fit(X)
-    np.testing.assert_array_equal(encoder.transform(X), X)
-    X[3, 1] = np.nan
-    found = TableEncoder().fit_transform(X)
-    assert found.shape == (20, 4)
-    assert np.flatnonzero(found[:, 2]).tolist() == [3]
 
 
 # Dates
@@ -133,20 +131,20 @@ def test_clocks_follow_daylight_saving_and_time_is_even():
 
 
 @pytest.mark.parametrize(
-    ("dates", "parts"),
+    ("periods", "freq", "parts"),
     [
-        (pd.date_range("2020-01-01", periods=30, freq="h"), ()),
-        (pd.date_range("2020-01-01", periods=72, freq="h"), ("hour",)),
-        (pd.date_range("2020-01-01", periods=60, freq="D"), ("weekday",)),
-        (pd.date_range("2020-01-01", periods=900, freq="D"), ("weekday", "season")),
-        (pd.date_range("2020-01-01", periods=60, freq="MS"), ("season",)),
-        (pd.date_range("2020-01-01", periods=60, freq="ME"), ("season",)),
-        (pd.date_range("2020-01-01", periods=200, freq="W"), ("season",)),
-        (pd.date_range("1920-01-01", periods=90, freq="YS"), ()),
-        (pd.date_range("2020-01-01", periods=20_000, freq="h"), ("hour", "weekday", "season")),
+        (30, "h", ()),
+        (72, "h", ("hour",)),
+        (60, "D", ("weekday",)),
+        (900, "D", ("weekday", "season")),
+        *[(60, freq, ("season",)) for freq in ("MS", "ME")],
+        (200, "W", ("season",)),
+        (90, "YS", ()),
+        (20_000, "h", ("hour", "weekday", "season")),
     ],
 )
-def test_calendar_parts_are_those_that_vary(dates, parts):
+def test_calendar_parts_are_those_that_vary(periods, freq, parts):
+    dates = pd.date_range("2020-01-01", periods=periods, freq=freq)
     days = dates.to_numpy().astype("M8[us]").astype(np.int64) / 86_400_000_000
     assert circles_of(days) == parts
 
@@ -182,6 +180,14 @@ def test_places_have_no_seam_and_no_poles():
     assert X.shape == (5, 3)
     assert np.linalg.norm(X[0] - X[1]) == pytest.approx(0.2 * 111.19 * np.cos(np.radians(10)), rel=1e-3)
     assert np.linalg.norm(X[2] - X[3]) == pytest.approx(0.2 * 111.19, rel=1e-3)
+    random = np.random.default_rng(0)  # points are at the distances of the sphere
+    lat, lon = np.degrees(np.arcsin(random.uniform(-1, 1, 50))), random.uniform(-180, 360, 50)
+    X, a, b = place(lat, lon, (30.0, 50.0), ("east", "north", "up")), np.radians(lat), np.radians(lon)
+    cosine = np.sin(a[:, None]) * np.sin(a) + np.cos(a[:, None]) * np.cos(a) * np.cos(b[:, None] - b)
+    chord = 6371 * np.sqrt(np.maximum(2 - 2 * cosine, 0))
+    np.testing.assert_allclose(np.linalg.norm(X[:, None] - X, axis=2), chord, atol=1e-3)
+    names = {"lat": [1.0, 200.0, 3.0], "lon": [1.0, 2.0, 5.0], "flat": [1, 2, 4], "long": [3, 1, 2]}
+    assert TableEncoder().fit(pd.DataFrame(names)).mapping_.names == list(names)  # which only sound like places
 
 
 def test_a_small_region_is_a_map_in_kilometres():
@@ -192,21 +198,6 @@ def test_a_small_region_is_a_map_in_kilometres():
     assert np.linalg.norm(X[0, :2] - X[1, :2]) == pytest.approx(100.1, abs=0.3)  # by the haversine formula
     other = TableEncoder(latlon=("a", "b")).fit_transform(frame.rename(columns={"start_lat": "a", "start_lng": "b"}))
     np.testing.assert_array_equal(other, X)
-
-
-def test_points_are_at_the_distances_of_the_sphere():
-    random = np.random.default_rng(0)
-    lat, lon = np.degrees(np.arcsin(random.uniform(-1, 1, 50))), random.uniform(-180, 360, 50)
-    X = place(lat, lon, (30.0, 50.0), ("east", "north", "up"))
-    a, b = np.radians(lat), np.radians(lon)
-    cosine = np.sin(a[:, None]) * np.sin(a) + np.cos(a[:, None]) * np.cos(a) * np.cos(b[:, None] - b)
-    chord = 6371 * np.sqrt(np.maximum(2 - 2 * cosine, 0))
-    np.testing.assert_allclose(np.linalg.norm(X[:, None] - X, axis=2), chord, atol=1e-3)
-
-
-def test_columns_that_only_sound_like_places_are_numbers():
-    frame = pd.DataFrame({"lat": [1.0, 200.0, 3.0], "lon": [1.0, 2.0, 5.0], "flat": [1, 2, 4], "long": [3, 1, 2]})
-    assert TableEncoder().fit(frame).mapping_.names == ["lat", "lon", "flat", "long"]
 
 
 # Levels
@@ -243,6 +234,9 @@ def test_rows_of_well_known_levels_have_the_mean_that_new_rows_will_have():
     found, means = cross_fitted(Coding(codes, 3), y, 0), level_means(Coding(codes, 3), y)
     assert np.array_equal(found[:230], means[codes[:230]])
     assert not np.isin(found[230:259], means).any()
+    codes, y = np.arange(20), np.arange(20.0)  # of one row each
+    np.testing.assert_allclose(level_means(Coding(codes[:15], 20), y[:15]), [*y[:15], *[7.0] * 6])
+    assert np.isfinite(cross_fitted(Coding(codes, 20), y, seed=0)).all()
 
 
 def test_means_of_levels_are_those_of_rows_with_equal_other_inputs():
@@ -281,12 +275,6 @@ def test_prices_by_name_and_size_are_predicted_without_error(n):
     price = random.integers(36, 48, 30)[names] / 4 + 4.0 * sizes
     model = make_pipeline(TableEncoder(), GreedyGPRegressor(n_active=150, random_state=0)).fit(frame[300:], price[300:])
     assert np.abs(model.predict(frame[:300]) - price[:300]).max() < 0.3
-
-
-def test_means_of_levels_that_each_have_one_row():
-    codes, y = np.arange(20), np.arange(20.0)
-    np.testing.assert_allclose(level_means(Coding(codes[:15], 20), y[:15]), [*y[:15], *[7.0] * 6])
-    assert np.isfinite(cross_fitted(Coding(codes, 20), y, seed=0)).all()
 
 
 @pytest.mark.parametrize("new", [["00104", "7.0"], [104, 7], [104.0, 7.0], ["104", "7"]])
@@ -348,25 +336,17 @@ def test_missing_values_of_every_kind_have_an_encoding():
     with pytest.raises(TableError, match=r"missing values: 'a' \(1\), 't' \(1\), 'd' \(1\), 'b' \(1\), 'q' \(2\)\."):
         TableEncoder(missing="error").fit(frame)
     assert np.isnan(TableEncoder(missing="drop").fit_transform(frame)[1]).any()
-    assert not any(
-        "missing" in name for name in TableEncoder(missing="median").fit(frame).mapping_.names if name != "t=(missing)"
-    )
-
-
-def test_no_missing_text_becomes_the_most_frequent_one():
-    frame = pd.DataFrame({"rating": ["R"] * 5 + ["PG", "PG", "PG", "G", "G", "G"] + [None] * 89})
-    for missing in ("indicator", "median"):
-        X = TableEncoder(missing=missing).fit_transform(frame)
-        assert X.sum(axis=0).tolist() == [3, 3, 5, 89]
-
-
-def test_codes_for_missing_values():
-    frame = pd.DataFrame({"t": [20.0, 21.0, -999, 19.0, -999, 22.0], "u": range(6)})
-    encoder = TableEncoder(columns=["t", "u"], na_values=["-999"]).fit(frame)
+    names = TableEncoder(missing="median").fit(frame).mapping_.names
+    assert [name for name in names if "missing" in name] == ["t=(missing)"]
+    rating = pd.DataFrame({"rating": ["R"] * 5 + ["PG"] * 3 + ["G"] * 3 + [None] * 89})
+    for missing in ("indicator", "median"):  # no missing text becomes the most frequent one
+        assert TableEncoder(missing=missing).fit_transform(rating).sum(axis=0).tolist() == [3, 3, 5, 89]
+    coded = pd.DataFrame({"t": [20.0, 21.0, -999, 19.0, -999, 22.0], "u": range(6)})
+    encoder = TableEncoder(columns=["t", "u"], na_values=["-999"]).fit(coded)
     assert encoder.mapping_.names == ["t", "t missing", "u"]
-    assert encoder.transform(frame)[2].tolist() == [20.5, 1, 2]
+    assert encoder.transform(coded)[2].tolist() == [20.5, 1, 2]
     with pytest.raises(ValueError, match="na_values must be a sequence"):
-        TableEncoder(na_values="-999").fit(frame)
+        TableEncoder(na_values="-999").fit(coded)
 
 
 # Columns that are no inputs
@@ -374,26 +354,14 @@ def test_codes_for_missing_values():
 
 def test_ids_row_numbers_and_constants_are_left_out():
     random = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "rownames": range(1, 61),
-            "customer_id": random.permutation(60) + 1000,
-            "Name": [f"Ms {place}" for place in range(60)],
-            "unit": ["cm"] * 60,
-            "year": range(1960, 2020),
-            "x": random.normal(size=60),
-            "store_id": random.choice([3, 17, 42, 99], 60),
-        }
-    )
+    frame = pd.DataFrame({"rownames": range(1, 61), "customer_id": random.permutation(60) + 1000, "unit": ["cm"] * 60})
+    frame["Name"], frame["year"] = [f"Ms {place}" for place in range(60)], range(1960, 2020)
+    frame["x"], frame["store_id"] = random.normal(size=60), random.choice([3, 17, 42, 99], 60)
     encoder = TableEncoder().fit(frame)
     assert {column.name for column in encoder.mapping_.columns} == {"year", "x", "store_id"}
     assert encoder.mapping_.columns[-1].levels == ("17", "3", "42", "99")
     text = " ".join(encoder.notes_)
-    for words in (
-        "'rownames' is left out: it counts the rows",
-        "'customer_id' is left out: an id",
-        "all its values are 'cm'",
-    ):
+    for words in ("'rownames' is left out: it counts the rows", "'customer_id' is left out: an id", "values are 'cm'"):
         assert words in text
     kept = TableEncoder(columns=["rownames", "x"]).fit(frame)
     assert kept.mapping_.names == ["rownames", "x"]
@@ -471,6 +439,10 @@ def test_levels_with_curves_of_their_own_are_points():
     model = make_pipeline(TableEncoder(), GreedyGPRegressor(random_state=0)).fit(X.iloc[some[60:]], y[some[60:]])
     errors = model.predict(X.iloc[some[:60]]) - y[some[:60]]
     assert np.sqrt(np.mean(errors**2)) < 0.2 * y.std()
+    X.loc[::12, "who"] = None
+    encoder = TableEncoder().fit(X, y)
+    assert (encoder.mapping_.columns[0].kind, encoder.mapping_.columns[0].levels[-1]) == ("points", "(missing)")
+    np.testing.assert_array_equal(encoder.transform(X[:1])[0, :3], level_points(41)[40])
 
 
 def test_levels_that_differ_by_a_constant_stay_mean_targets():
@@ -486,16 +458,6 @@ def test_levels_that_differ_by_a_constant_stay_mean_targets():
     assert [column.kind for column in both.mapping_.columns] == ["means", "number", "means"]
 
 
-def test_missing_values_of_levels_that_are_points():
-    X, y = panel()
-    X.loc[::12, "who"] = None
-    encoder = TableEncoder().fit(X, y)
-    assert encoder.mapping_.columns[0].kind == "points"
-    assert encoder.mapping_.columns[0].levels[-1] == "(missing)"
-    found = encoder.transform(X[:1])
-    np.testing.assert_array_equal(found[0, :3], level_points(41)[40])
-
-
 def test_columns_of_one_meaning_are_one():
     """A code and its name have the same levels."""
     X, y = panel()
@@ -506,10 +468,7 @@ def test_columns_of_one_meaning_are_one():
     assert len(TableEncoder(columns=["who", "code", "time"]).fit(twin, y).mapping_.columns) == 3
     twin.loc[0, "code"] = "c39"
     assert len(TableEncoder().fit(twin, y).mapping_.columns) == 3
-
-
-def test_levels_that_differ_in_capitals_alone_are_one():
-    towns = np.resize([f"Town {place}" for place in range(20)] + ["TOWN 3"], 84)
+    towns = np.resize([f"Town {place}" for place in range(20)] + ["TOWN 3"], 84)  # two differ in capitals alone
     many = TableEncoder().fit(pd.DataFrame({"town": towns, "x": np.arange(84.0) % 7}), np.arange(84.0) % 5)
     assert len(many.mapping_.columns[0].levels) == 20
     again = Preprocessing.from_json(json.loads(json.dumps(many.mapping_.to_json())))

@@ -96,51 +96,42 @@ def test_a_wide_parquet_file_is_opened_in_a_time_that_grows_as_its_columns(tmp_p
     assert seconds(lambda: open_parquet(tmp_path / "a.parquet", "c0")) < 5
 
 
-pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes there")
-
-
-@pipes
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.feather", "a.npz"])
-def test_a_pipe_in_the_place_of_a_table(name, tmp_path):
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(TableError, match=f"{name} cannot be read: it is a device or a pipe, not a file"):
-        read_table(tmp_path / name)
-    with pytest.raises(TableError, match=f"{name} cannot be read: it is a device or a pipe, not a file"):
-        ParquetRows(tmp_path / name)
-
-
-@pipes
-def test_a_pipe_in_the_place_of_a_model(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for read in (sodalite.load, read_header):
-        with pytest.raises(ModelFileError, match="pipe cannot be read: it is a device or a pipe, not a file"):
-            read(tmp_path / "pipe")
-    with pytest.raises(CheckpointError, match="it is a device or a pipe, not a file"):
-        check_checkpoint(tmp_path / "pipe")
-
-
-@pipes
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["fit", "pipe", "-t", "y"],
-        ["fit", "pipe.parquet", "-t", "y"],
-        ["select", "pipe", "-t", "y", "-n", "3"],
-        ["predict", "pipe", "pipe"],
-        ["report", "pipe"],
-        ["inspect", "pipe"],
-        ["fit", "/dev/zero", "-t", "y"],
-        ["inspect", "/dev/zero"],
-    ],
-)
-def test_commands_wait_for_no_pipe(arguments, tmp_path, monkeypatch):
+@pytest.fixture
+def pipe(tmp_path, monkeypatch):
+    """A working folder in which "pipe" and files of other suffixes are pipes."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no pipes there")
     monkeypatch.chdir(tmp_path)
-    os.mkfifo("pipe")
-    os.mkfifo("pipe.parquet")
-    result = CliRunner().invoke(app, arguments)
+    for name in PIPES:
+        os.mkfifo(name)
+
+
+PIPES = ["pipe", "a.csv", "a.csv.gz", "a.parquet", "a.feather"]
+IN_PLACE = "it is a device or a pipe, not a file"
+
+
+def test_a_pipe_in_the_place_of_a_table_or_a_model(pipe):
+    for name in PIPES:
+        for read in (read_table, ParquetRows):
+            with pytest.raises(TableError, match=f"{name} cannot be read: {IN_PLACE}"):
+                read(name)
+    for read in (sodalite.load, read_header):
+        with pytest.raises(ModelFileError, match=f"pipe cannot be read: {IN_PLACE}"):
+            read("pipe")
+    with pytest.raises(CheckpointError, match=IN_PLACE):
+        check_checkpoint("pipe")
+
+
+COMMANDS = ["fit pipe -t y", "fit a.parquet -t y", "select pipe -t y -n 3", "predict pipe pipe", "report pipe"]
+COMMANDS += ["inspect pipe", "fit /dev/zero -t y", "inspect /dev/zero"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_wait_for_no_pipe(command, pipe):
+    result = CliRunner().invoke(app, command.split())
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
-    assert "it is a device or a pipe, not a file" in line
+    assert IN_PLACE in line
 
 
 def test_standard_input_is_read_from_a_pipe():

@@ -30,7 +30,6 @@ def numbers(table) -> list[list[float]]:
         ("# device 7, room 3\n# firmware 1.2\n", ";", "'device 7, room 3', 'firmware 1.2'"),
         ("Sales,,\n,,\n", ",", "'Sales'"),
         ("Title\n", "\t", "'Title'"),
-        ("# device 7, room 3\n", " ", "'device 7, room 3'"),
     ],
 )
 def test_what_stands_above_the_names_is_left_out(above, mark, said, tmp_path):
@@ -45,17 +44,35 @@ def test_what_stands_above_the_names_is_left_out(above, mark, said, tmp_path):
     assert sum(map(len, chunks)) == len(ROWS)
 
 
-def test_names_of_groups_of_columns(tmp_path):
-    path = tmp_path / "a.csv"
-    rows = "".join(f"{a},{b},{c},{a}\n" for a, b, c in ROWS)
-    path.write_text(f"first,,last,\na,b,b,y\n{rows}")
-    table = read_table(path)
-    assert table.names == ["first a", "first b", "last b", "last y"]
-    assert numbers(table) == [[*row, row[0]] for row in ROWS]
-    assert table.notes == ("Column names are in two rows; the upper one ('first', 'last') names groups of columns.",)
+NAMES = {  # lines with the names of columns, the mark between columns that is said, and the names
+    "an index": (",y", None, ["Unnamed: 0", "y"]),
+    "a comment": ("#id,y", None, ["#id", "y"]),
+    "one column": ("y", None, ["y"]),
+    "those of pandas": (",a,a,,a", None, ["Unnamed: 0", "a", "a.1", "Unnamed: 3", "a.2"]),
+    "blanks": ("a b y", " ", ["a", "b", "y"]),
+    "no such mark": ("a b y", "|", ["a b y"]),
+    "names of groups above them": (",first,,last,\nx,a,b,b,y", None, ["x", "a", "b", "b.1", "y"]),
+    "years": ("country,1990,1991", None, ["country", "1990", "1991"]),
+}
+
+
+@pytest.mark.parametrize("what", NAMES)
+def test_names_of_columns(what, tmp_path):
+    text, sep, names = NAMES[what]
+    cells = ["t"] + ["7"] * (len(names) - 1)
+    (tmp_path / "a.csv").write_text(f"{text}\n" + f"{(sep or ',').join(cells)}\n" * 20)
+    table = read_table(tmp_path / "a.csv", Dialect(sep=sep))
+    assert (table.names, len(table)) == (names, 20)
+    assert all("above" in note or "two columns named" in note for note in table.notes)
+    if "above" in what:
+        assert table.notes[0] == "What stands above the column names is left out ('first,last')."
+
+
+def test_a_value_that_is_missing_in_the_first_row_makes_no_names_of_groups(tmp_path):
     more = "".join(f"r{row},Chur,{row}\n" for row in range(40))
-    path.write_text(f",town,y\nx,Bern,NA\n{more}")  # an index without a name, and a value that is missing
-    assert (read_table(path).names, len(read_table(path))) == (["Unnamed: 0", "town", "y"], 41)
+    (tmp_path / "a.csv").write_text(f",town,y\nx,Bern,NA\n{more}")  # an index without a name
+    table = read_table(tmp_path / "a.csv")
+    assert (table.names, len(table)) == (["Unnamed: 0", "town", "y"], 41)
 
 
 def test_lines_are_counted_with_those_above_the_names(tmp_path):
@@ -68,32 +85,24 @@ def test_lines_are_counted_with_those_above_the_names(tmp_path):
         learn(read_table(path), "y")
 
 
-def test_names_are_not_taken_for_titles(tmp_path):
-    path = tmp_path / "a.csv"
-    for names, found in ((",y", ["Unnamed: 0", "y"]), ("#id,y", ["#id", "y"]), ("y", ["y"])):
-        path.write_text(f"{names}\n" + "".join(f"{','.join('7' * len(found))}\n" for _ in range(20)))
-        table = read_table(path)
-        assert (table.names, table.notes, len(table)) == (found, (), 20)
-
-
-@pytest.mark.parametrize("gap", [" ", "   ", " \t"])
-def test_columns_that_blanks_separate(gap, tmp_path, monkeypatch):
-    path = tmp_path / "a.txt"
-    path.write_text(f"  a{gap}b{gap}y  \n" + "".join(f" {gap.join(map(str, row))} \r\n" for row in ROWS))
-    expected = [list(row) for row in ROWS]
-    for block in (2**22, 50):
-        monkeypatch.setattr("sodalite.tables.text.BLOCK", block)
-        table = read_table(path)
-        assert table.names == ["a", "b", "y"]
-        assert numbers(table) == expected
-    with open_table(path) as reader:
-        assert sum(map(len, reader.chunks({"y": "number"}))) == len(ROWS)
-
-
 def test_texts_with_blanks_are_one_column(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("start time\n" + "2026-01-31 10:00\n" * 20)
     assert read_table(path).names == ["start time"]
+
+
+@pytest.mark.parametrize("gap", [" ", "   ", " \t"])
+@pytest.mark.parametrize("sep", [None, " "])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_columns_that_blanks_separate(gap, sep, encoding, tmp_path):
+    path = tmp_path / "a.txt"
+    rows = "".join(f" {gap.join(map(str, row))} \r\n" for row in ROWS)
+    path.write_text(f"# device 7\n  a{gap}b{gap}y  \n{rows}", encoding)
+    table = read_table(path, Dialect(sep=sep))
+    assert table.names == ["a", "b", "y"]
+    assert table.notes == ("What stands above the column names is left out ('device 7').",)
+    assert numbers(table) == [list(row) for row in ROWS]
+    assert table.place(0) == "line 3"
 
 
 def test_names_with_blanks_around_them(tmp_path):
@@ -111,12 +120,6 @@ def test_names_with_blanks_around_them(tmp_path):
     assert read_table(path).names == ["Name", "Medal"]
 
 
-def test_names_are_those_of_pandas(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text(",a,a,,a\n" + "1,2,3,4,5\n" * 3)
-    assert read_table(path).names == list(pd.read_csv(path).columns) == ["Unnamed: 0", "a", "a.1", "Unnamed: 3", "a.2"]
-
-
 def test_an_index_without_a_name_is_an_id(tmp_path):
     """The index of a frame whose rows were drawn at random counts nothing, and was an input."""
     frame = pd.DataFrame(ROWS, columns=list("aby"), index=np.random.default_rng(0).permutation(len(ROWS)) * 3)
@@ -125,24 +128,6 @@ def test_an_index_without_a_name_is_an_id(tmp_path):
     assert training.preprocessing.names == ["a", "b"]
     assert any("'Unnamed: 0' is left out: an id" in note for note in training.notes)
     assert training.notes[-1] == "Columns as they are read: 'a', 'b' (numbers)."
-
-
-def test_names_that_look_like_data_are_pointed_out(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text('CN01,001,"23,288",9.7\n' + "".join(f'CN{a},{b:03},"2{b},{c + 100}",{c}.5\n' for a, b, c in ROWS))
-    assert read_table(path).notes == (
-        "The names of columns look like a row of data ('001', '23,288', '9.7'): if the file has no line of names, put "
-        "one before its first line.",
-    )
-    path.write_text("country,1990,1991,1992\n" + "x,1,2,3\n" * 20)
-    assert read_table(path).notes == ()
-
-
-def test_a_mark_that_is_given_is_not_sought(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("a b y\n" + lines(" "))
-    assert read_table(path, Dialect(sep=" ")).names == ["a", "b", "y"]
-    assert read_table(path, Dialect(sep="|")).names == ["a b y"]
 
 
 @pytest.mark.parametrize("word", ["Total", "Average:"])
@@ -154,12 +139,9 @@ def test_a_row_of_totals_at_the_end_is_left_out(word, after, tmp_path):
     training = learn(read_table(path), "sold")
     assert len(training.y) == 60
     assert f"Line 62 is left out: it says {word!r}." in training.notes
-
-
-def test_a_shop_that_is_called_total_is_kept(tmp_path):
-    path = tmp_path / "shops.csv"
+    assert after or training.missing == {}  # of that row, none is counted
     path.write_text("\n".join(["shop,sold", *(f"{['Total', 'Sum', 'Star'][row % 3]},{row % 7}" for row in range(60))]))
-    assert len(learn(read_table(path), "sold").y) == 60
+    assert len(learn(read_table(path), "sold").y) == 60  # a shop of that name
 
 
 @pytest.mark.parametrize(("stray", "n"), [("soon", 0), ("unknown", 1)])
@@ -187,41 +169,29 @@ def continuous(n=60, seed=0):
     return pd.DataFrame({"id": [f"r{row}" for row in range(n)], "a": random.random(n), "y": random.random(n)})
 
 
-def test_copies_of_rows_are_left_out(tmp_path):
-    frame = continuous()
-    many = pd.concat([frame, frame[10:20], frame[:5]])
-    found = learnt(tmp_path / "a.csv", many)
-    np.testing.assert_array_equal(found.rows, np.arange(60))
-    assert "15 rows are copies of others in all columns, and are left out." in found.notes
-    assert "1 row is a copy of another in all columns, and is left out." in (
-        learnt(tmp_path / "b.csv", pd.concat([frame, frame[7:8]])).notes
-    )
+WHOLE = continuous()
+GAPS = WHOLE.assign(b=np.where(np.arange(60) % 3, np.nan, 1.0), town=np.resize(["x", "y", None], 60))
+DRAWN = np.random.default_rng(0).integers(0, 12, (200, 3))
+COARSE = pd.DataFrame({"a": DRAWN[:, 0] % 4, "b": DRAWN[:, 1] % 3})
+COPIES = {  # a frame, rows that join it, and how many of these are left out as copies
+    "some": (WHOLE, pd.concat([WHOLE[10:20], WHOLE[:5]]), 15),
+    "one": (WHOLE, WHOLE[7:8], 1),
+    "with gaps": (GAPS, GAPS[:9], 9),
+    "of another id": (WHOLE, WHOLE[10:20].assign(id="another"), 0),  # houses of one size and price
+    "few targets": (FEW := COARSE.assign(y=COARSE["a"] + DRAWN[:, 2] % 3), FEW[:3], 0),
+    "targets that differ": (MORE := COARSE.assign(y=np.arange(200) * 0.37 % 1), MORE[:3], 0),
+}
 
 
-def test_rows_that_differ_in_any_column_are_no_copies(tmp_path):
-    """Two houses of one size and price have different addresses, or different ids."""
-    frame = continuous()
-    many = pd.concat([frame, frame[10:20].assign(id="another")])
-    found = learnt(tmp_path / "a.csv", many)
-    assert len(found.y) == 70
-    assert not any("cop" in note for note in found.notes)
-
-
-@pytest.mark.parametrize("what", ["few targets", "targets that differ"])
-def test_rows_that_agree_by_chance_are_no_copies(tmp_path, what):
-    random = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": random.integers(0, 4, 200), "b": random.integers(0, 3, 200)})
-    frame["y"] = frame["a"] + (random.integers(0, 3, 200) if what == "few targets" else random.random(200).round(3))
-    found = learnt(tmp_path / "a.csv", pd.concat([frame, frame[:3]]))
-    assert len(found.y) == 203
-    assert not any("cop" in note for note in found.notes)
-
-
-def test_missing_values_and_levels_are_compared_too(tmp_path):
-    frame = continuous().assign(b=np.where(np.arange(60) % 3, np.nan, 1.0), town=np.resize(["x", "y", None], 60))
-    found = learnt(tmp_path / "a.csv", pd.concat([frame, frame[:9]]))
-    assert len(found.y) == 60
-    assert "9 rows are copies of others in all columns, and are left out." in found.notes
+@pytest.mark.parametrize("what", COPIES)
+def test_copies_of_rows_are_left_out(what, tmp_path):
+    frame, joined, n = COPIES[what]
+    found = learnt(tmp_path / "a.csv", pd.concat([frame, joined]))
+    assert len(found.y) == len(frame) + len(joined) - n
+    np.testing.assert_array_equal(found.rows[: len(frame)], np.arange(len(frame)))
+    words = "1 row is a copy of another" if n == 1 else f"{n} rows are copies of others"
+    notes = [note for note in found.notes if "cop" in note]
+    assert notes == ([f"{words} in all columns, and {'is' if n == 1 else 'are'} left out."] if n else [])
 
 
 @pytest.mark.parametrize("column", ["a", "day"])

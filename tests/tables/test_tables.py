@@ -56,16 +56,14 @@ def test_standard_input(monkeypatch):
         assert learn(read_table("-"), "y").X.tolist() == [[1.5], [-3.0]]
 
 
-def test_a_mark_at_the_beginning_blank_lines_and_windows_line_ends(tmp_path):
-    path = write(tmp_path / "a.csv", "\ufeffa,y\r\n\r\n1,2\r\n\r\n3,4\r\n\r\n")
-    training = learn(read_table(path), "y")
-    assert training.preprocessing.names == ["a"]
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [("\ufeffa,y\r\n\r\nu,2\r\n\r\nv,4\r\n\r\n", ("u", "v")), ('a,y\n"x\ny",2\nz,4\n', ("x\ny", "z"))],
+)
+def test_a_mark_at_the_beginning_blank_lines_and_line_breaks_in_quotes(text, levels, tmp_path):
+    training = learn(read_table(write(tmp_path / "a.csv", text)), "y")
+    assert training.preprocessing.columns[0].levels == levels
     np.testing.assert_array_equal(training.y, [2, 4])
-
-
-def test_line_breaks_in_quotes(tmp_path):
-    path = write(tmp_path / "a.csv", 'a,y\n"x\ny",1\nz,2\n')
-    assert learn(read_table(path), "y").preprocessing.columns[0].levels == ("x\ny", "z")
 
 
 @settings(max_examples=30, deadline=None)
@@ -113,65 +111,42 @@ def test_memory_does_not_grow_with_the_file():
     assert most < 30e6
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("a.b.csv", "csv"),
-        ("a.TSV.GZ", "tsv"),
-        ("a.tab", "tsv"),
-        ("x/a.pq", "parquet"),
-        ("a.ipc", "arrow"),
-        ("-", "csv"),
-    ],
-)
-def test_formats_by_suffix(name, expected):
-    assert format_of(name) == expected
-
-
-@pytest.mark.parametrize("name", ["a.docx", "a.parquet.gz", "a.zip.gz"])
-def test_an_unknown_suffix_lists_those_that_are_known(name):
-    with pytest.raises(TableError, match=r"which format is this\? .*\.csv.*\.parquet.*\.tsv\.gz"):
-        format_of(name)
+def test_formats_by_suffix():
+    formats = {"a.b.csv": "csv", "a.TSV.GZ": "tsv", "a.tab": "tsv", "x/a.pq": "parquet", "a.ipc": "arrow", "-": "csv"}
+    assert {name: format_of(name) for name in formats} == formats
+    for name in ("a.docx", "a.parquet.gz", "a.zip.gz"):
+        with pytest.raises(TableError, match=r"which format is this\? .*\.csv.*\.parquet.*\.tsv\.gz"):
+            format_of(name)
 
 
 # What cannot be read
 
-UNREADABLE = {
+PLAIN = b"a,y\n1,2\n"
+UNREADABLE = {  # what is wrong, the name of the file, its bytes, and the message
     "empty": ("a.csv", b"", r"a\.csv is empty; column names must come first"),
     "blank": ("a.csv", b"\n \n\n", r"a\.csv is empty; "),
-    "short line": (
-        "a.csv",
-        b"a,y\n1,2\n3\n",
-        r"line 3 has 1 cell, but there are 2 columns: '3'\. Correct the line; a cell with a comma",
-    ),
-    "long line": ("a.csv", b"a,y\n1,2\n3,4\n5,6,7\n", r"line 4 has 3 cells, but there are 2 columns: '5,6,7'\. "),
-    "after a blank": ("a.csv", b"a,y\n1,2\n\n3\n", r"line 3 \(blank lines not counted\) has 1 cell,"),
-    "two encodings": (
-        "a.csv",
-        "é,y\n1,2\n".encode() + "ä,3\n".encode("latin1"),
-        r"not UTF-8: byte 9 \(0xe4\), in line 3.*encoding=\"cp1252\"",
-    ),
-    "two encodings in the header": (
-        "a.csv",
-        "é".encode() + "ä,y\n1,2\n".encode("latin1"),
-        r"byte 2 \(0xe4\), in line 1",
-    ),
-    "half a character": ("a.csv", "a,é\n1,ä".encode()[:-1], r"byte 7 \(0xc3\), in line 2"),
-    "no text": ("a.csv", b"a,y\n1,\xe4\x00\n", r"byte 6 \(0xe4\), in line 2"),
+    "short line": ("a.csv", PLAIN + b"3\n", r"line 3 has 1 cell, but .* 2 columns: '3'\. .* a cell with a comma"),
+    "long line": ("a.csv", PLAIN + b"3,4\n5,6,7\n", r"line 4 has 3 cells, but there are 2 columns: '5,6,7'\. "),
+    "after a blank": ("a.csv", PLAIN + b"\n3\n", r"line 3 \(blank lines not counted\) has 1 cell,"),
+    "two encodings": ("a.csv", "é,y\n1,2\n".encode() + b"\xe4,3\n", 'byte 0xe4 in line 3.*encoding="cp1252"'),
+    "two encodings in the header": ("a.csv", "é".encode() + b"\xe4,y\n1,2\n", "byte 0xe4 in line 1"),
+    "half a character": ("a.csv", "a,é\n1,ä".encode()[:-1], "byte 0xc3 in line 2"),
+    "far into a file": ("a.csv", b"a,y\n" + "1,é\n".encode() * 5000 + b"2,\xff\n", "byte 0xff in line 5002"),
+    "no text": ("a.csv", b"a,y\n1,\xe4\x00\n", "byte 0xe4 in line 2"),
     "no header": ("a.csv", b"1,2.5\n3,4\n", "starts with numbers .*column names must come first"),
     "Parquet": ("a.csv", b"PAR1....", "is not text, but Parquet"),
-    "no Parquet": ("a.parquet", b"a,y\n1,2\n", r"a\.parquet cannot be read as Parquet: "),
-    "no Arrow": ("a.feather", b"ARROW1 a,y\n1,2\n", r"a\.feather cannot be read as Arrow: "),
-    "no stream": ("a.arrow", b"a,y\n1,2\n", r"a\.arrow cannot be read as Arrow: "),
-    "no NPZ": ("a.npz", b"a,y\n1,2\n", r"a\.npz cannot be read as NPZ: "),
-    "short gzip": ("a.csv.gz", gzip.compress(b"a,y\n1,2\n")[:-9], "is damaged: its gzip data"),
-    "wrong gzip": ("a.csv.gz", gzip.compress(b"a,y\n1,2\n" * 99)[:20] + b"x" * 40, "is damaged: its gzip data"),
+    "no Parquet": ("a.parquet", PLAIN, r"a\.parquet cannot be read as Parquet: "),
+    "no Arrow": ("a.feather", b"ARROW1" + PLAIN, r"a\.feather cannot be read as Arrow: "),
+    "no stream": ("a.arrow", PLAIN, r"a\.arrow cannot be read as Arrow: "),
+    "short gzip": ("a.csv.gz", gzip.compress(PLAIN)[:-9], "is damaged: its gzip data"),
+    "wrong gzip": ("a.csv.gz", gzip.compress(PLAIN * 99)[:20] + b"x" * 40, "is damaged: its gzip data"),
 }
 
 
 @pytest.mark.parametrize("what", UNREADABLE)
-def test_what_cannot_be_read_is_said_in_one_line(what, tmp_path):
+def test_what_cannot_be_read_is_said_in_one_line(what, tmp_path, monkeypatch):
     name, data, message = UNREADABLE[what]
+    monkeypatch.setattr(text_module, "BLOCK", 1000)
     path = write(tmp_path / name, data)
     with pytest.raises(TableError, match=message) as caught:
         read_table(path)
@@ -180,19 +155,10 @@ def test_what_cannot_be_read_is_said_in_one_line(what, tmp_path):
 
 
 def test_what_is_no_file(tmp_path):
-    with pytest.raises(TableError, match="no such file"):
-        read_table(tmp_path / "a.csv")
     (tmp_path / "b.csv").mkdir()
-    with pytest.raises(TableError, match="is a folder"):
-        read_table(tmp_path / "b.csv")
-
-
-def test_a_bad_byte_far_into_a_file_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_module, "BLOCK", 1000)
-    data = "a,y\n" + "1,é\n" * 5000
-    path = write(tmp_path / "a.csv", data.encode() + b"2,\xff\n")
-    with pytest.raises(TableError, match=r"byte 25006 \(0xff\), in line 5002"):
-        read_table(path)
+    for name, words in (("a.csv", "no such file"), ("b.csv", "is a folder")):
+        with pytest.raises(TableError, match=words):
+            read_table(tmp_path / name)
 
 
 @pytest.mark.parametrize("size", [3, 10, 1000, 2**22])
@@ -200,9 +166,9 @@ def test_a_bad_byte_far_into_a_file_is_found(tmp_path, monkeypatch):
 def test_a_file_of_windows_is_read_as_such_wherever_that_shows(size, form, tmp_path, monkeypatch):
     monkeypatch.setattr(text_module, "BLOCK", max(size, 100))
     monkeypatch.setattr(text_module, "HEAD", size)
-    texts = ["plain"] * 300 + ["Zürich", "10 €", "\x81", "“good”", "é"]
+    texts = ["plain"] * 300 + ["Zürich", "10 €", "“good”", "é"]
     lines = "\n".join(["y,a", *(f"{row},{text}" for row, text in enumerate(texts))])
-    encoded = b"\x81".join(part.encode("cp1252") for part in lines.split("\x81"))
+    encoded = lines.encode("cp1252")
     path = write(tmp_path / "a.csv", gzip.compress(encoded) if form == "gzip" else encoded)
     if form == "pipe":
         with open_table("-", Pipe(encoded)) as reader:
@@ -249,7 +215,7 @@ def test_text_in_a_column_of_numbers_while_streaming(tmp_path):
 
 # What a table holds that cannot be used
 
-UNUSABLE = {
+UNUSABLE = {  # what is wrong, the file, arguments of `learn`, and the message
     "no target": ("size,prise\n1,2\n", {"target": "price"}, r"no column 'price'; .* Did you mean 'prise'\?$"),
     "case": ("size,PRICE\n1,2\n", {"target": "price"}, r"Did you mean 'PRICE'\?$"),
     "no feature": ("a,y\n1,2\n", {"features": ["b"]}, "no column 'b'"),
@@ -258,38 +224,35 @@ UNUSABLE = {
     "no features": ("a,y\n1,2\n", {"exclude": ["a"]}, "no column is left to predict 'y' from"),
     "no rows": ("a,y\n", {}, "has column names but no rows"),
     "text target": ("a,y\n1,2\n1,big\n", {}, r"the target 'y' must hold numbers, but it has 'big' in line 3\. "),
-    "target of names": (
-        "a,z,y\n1,2,p\n1,3,q\n1,3,r\n1,4,s\n",
+    **{
+        f"target of {what}": (f"a,z,y\n{rows}", {}, f"the target 'y' holds {words}, but must hold numbers")
+        for what, rows, words in (
+            ("names", "1,2,p\n1,3,q\n1,3,r\n1,4,s\n", "4 different texts, such as 'p', 'q', 'r'"),
+            ("levels", "1,1,p\n1,1,q\n2,1,r\n", "3 different texts, such as 'p', 'q', 'r'"),
+            ("two levels", "1,1,yes\n1,1,no\n", "two levels: 'no', 'yes'"),
+            ("truth", "1,1,true\n1,1,false\n", "two levels: 'false', 'true'"),
+            ("written dates", "1,1,31.1.2026\n1,1,1.2.2026\n", "dates such as 31.01.2026"),
+            ("times", "1,1,12:30\n1,1,4:00\n2,1,1:11\n", "times of day"),
+            (
+                "dates in two ways",
+                "1,1,01/02/2020\n1,1,02/03/2020\n2,2,03/04/2020\n",
+                "3 different texts, such as '01/02/2020', '02/03/2020', '03/04/2020'",
+            ),
+            ("dates", "1,1,2020-01-01\n1,1,2020-01-02\n", "dates"),
+        )
+    },
+    "other columns": (
+        "a,z,y\n1,2,p\n1,3,q\n",
         {},
-        r"the target 'y' holds 4 different texts, such as 'p', 'q', 'r', but must hold numbers\. "
-        r"Name a column of numbers as the target: 'a', 'z'\.$",
+        r"Write it as .* another target\. Columns of numbers are 'a', 'z'\.$",
     ),
-    "target of levels": ("a,y\n1,p\n1,q\n2,r\n", {}, r"the target 'y' holds 'p', 'q', 'r', but must hold numbers\. "),
-    "target of two levels": ("a,y\n1,yes\n1,no\n", {}, r"holds 'no' and 'yes', but must hold numbers\. Write 0 and 1 "),
-    "target of truth": ("a,y\n1,true\n1,false\n", {}, "holds true and false, but must hold numbers. Write 0 and 1 "),
-    "target of dates": (
-        "a,y\n1,31.1.2026\n1,1.2.2026\n",
-        {},
-        "the target 'y' holds dates, but must hold numbers. Write",
-    ),
-    "target of times": (
-        "a,y\n1,12:30\n1,4:00\n2,1:11\n",
-        {},
-        "the target 'y' holds times, but must hold numbers. Write",
-    ),
-    "date target": ("a,y\n1,2020-01-01\n", {}, "target 'y' holds dates, but must hold numbers"),
-    "bool target": ("a,y\n1,true\n", {}, "target 'y' holds true and false"),
     "text": ("a,y\n1,2\n2,3\n3 kg,4\n4,5\n", {}, r"column 'a' holds text .*: '3 kg' in line 4\. "),
-    "infinite": (
-        "a,y\n1,2\ninf,3\n-inf,4\n",
-        {},
-        r"column 'a' has 2 infinite values, the first in line 3\. Correct it",
-    ),
+    "infinite": ("a,y\n1,2\ninf,3\n-inf,4\n", {}, r"'a' has 2 infinite values, the first in line 3\. Correct it"),
     "infinite target": ("a,y\n1,2\n2,inf\n", {}, "the target 'y' has 1 infinite value, the first in line 3"),
     "missing": (
         "a,b,y\n,1,2\n,,3\n1,2,\n3,4,5\n4,4,6\n",
         {"missing": "error"},
-        r"missing values: 'a' \(2\), 'b' \(1\), 'y' \(1\)\..*missing=\"drop\"",
+        r"'a' \(2\), 'b' \(1\), 'y' \(1\)\..*=\"drop\"",
     ),
     "missing text": ("a,y\nx,1\n,2\n", {"missing": "error"}, r"missing values: 'a' \(1\)"),
     "all missing": ("a,y\n,1\n,2\n", {"missing": "drop"}, "'a' is left out: it has no values at all"),
@@ -360,21 +323,11 @@ def test_medians_take_the_place_of_missing_values(tmp_path):
 MAPPING = Preprocessing("y", (Numbers("a"), OneHot("t", ("x", "y"))))
 
 
-def test_columns_are_found_by_name_and_others_ignored():
-    encoded = MAPPING.encode(chunk({"z": ["?"], "t": ["y"], "a": [2]}))
-    np.testing.assert_array_equal(encoded.X, [[2, 0, 1]])
-
-
-def test_unknown_levels_are_counted_and_all_zero():
-    encoded = MAPPING.encode(chunk({"t": ["y", "new", "newer", "x"], "a": [1, 2, 3, 4]}))
-    np.testing.assert_array_equal(encoded.X[:, 1:], [[0, 1], [0, 0], [0, 0], [1, 0]])
+def test_columns_are_found_by_name_and_unknown_levels_are_zero():
+    encoded = MAPPING.encode(chunk({"z": list("????"), "t": ["y", "new", "newer", "x"], "a": [1, 2, 3, 4]}))
+    np.testing.assert_array_equal(encoded.X, [[1, 0, 1], [2, 0, 0], [3, 0, 0], [4, 1, 0]])
     assert encoded.strange == {"t": {"new": 1, "newer": 1}}
-
-
-def test_an_absent_column_is_named():
-    with pytest.raises(
-        TableError, match=r"here has no column 'a', which the model needs; it has 't', 'A'\. Did you mean 'A'\?$"
-    ):
+    with pytest.raises(TableError, match=r"here has no column 'a', which .*; it has 't', 'A'\. Did you mean 'A'\?$"):
         MAPPING.encode(chunk({"t": ["y"], "A": [1]}))
 
 
@@ -388,59 +341,48 @@ def test_missing_values_in_new_rows():
     assert encoded.missing == {"a": 1, "t": 1}
 
 
-DAY = dt.date(2020, 3, 4)
+DAY, MOMENT, HOUR = dt.date(2020, 3, 4), dt.datetime(2020, 3, 4, 6, 0, 0), dt.time(6, 0)
 KINDS = {"date": Dates("a"), "time": Times("a"), "clock": Times("a", ("hour",)), "number": Numbers("a")}
-MOMENT = dt.datetime(2020, 3, 4, 6, 0, 0)
+TYPES = [  # the kind of column, values, and the number that they are
+    *[("date", pa.array([DAY], kind), 18325.0) for kind in (pa.date32(), pa.date64())],
+    *[("date", pa.array([MOMENT], pa.timestamp(unit)), 18325.25) for unit in ("s", "ms", "us", "ns")],
+    ("date", pa.array([MOMENT.replace(tzinfo=dt.UTC)]), 18325.25),
+    *[("date", pa.array([text]), 18325.25) for text in ("2020-03-04 06:00", "2020-03-04T06:00:00Z")],
+    ("date", pa.array(["2020-03-04 08:00:00+02:00"]), 18325.25),
+    ("date", pa.array(["2020-03-04 06:00:00.000000000"]), 18325.25),
+    ("date", pa.array(["1960-01-01"]), -3653.0),
+    *[("clock", pa.array([HOUR], kind), 0.25) for kind in (pa.time64("us"), pa.time32("s"))],
+    *[("clock", pa.array([text]), 0.25) for text in ("06:00", "6:00 AM")],
+    ("clock", pa.array(["06:00:00.5"]), 0.25 + 0.5 / 86400),
+    ("time", pa.array([dt.timedelta(hours=36)]), 1.5),
+    *[("number", values, 7.0) for values in (pa.array([7], pa.uint8()), pa.array(["7"]))],
+    ("number", pa.array(["7"]).dictionary_encode(), 7.0),
+    ("number", pa.array([2**60 + 1]), float(2**60)),
+    ("number", pa.array([True]), 1.0),
+]
 
 
-@pytest.mark.parametrize(
-    ("kind", "values", "expected"),
-    [
-        ("date", pa.array([DAY]), 18325.0),
-        ("date", pa.array([DAY], pa.date64()), 18325.0),
-        *[("date", pa.array([MOMENT], pa.timestamp(unit)), 18325.25) for unit in ("s", "ms", "us", "ns")],
-        ("date", pa.array([MOMENT.replace(tzinfo=dt.UTC)]), 18325.25),
-        ("date", pa.array(["2020-03-04"]), 18325.0),
-        ("date", pa.array(["2020-03-04 06:00"]), 18325.25),
-        ("date", pa.array(["2020-03-04T06:00:00Z"]), 18325.25),
-        ("date", pa.array(["2020-03-04 08:00:00+02:00"]), 18325.25),
-        ("date", pa.array(["2020-03-04 06:00:00.000000000"]), 18325.25),
-        ("date", pa.array(["1960-01-01"]), -3653.0),
-        ("clock", pa.array([dt.time(6, 0)]), 0.25),
-        ("clock", pa.array([dt.time(6, 0)], pa.time32("s")), 0.25),
-        ("clock", pa.array(["06:00"]), 0.25),
-        ("clock", pa.array(["06:00:00.5"]), 0.25 + 0.5 / 86400),
-        ("time", pa.array([dt.timedelta(hours=36)]), 1.5),
-        ("number", pa.array([7], pa.uint8()), 7.0),
-        ("number", pa.array([2**60 + 1]), float(2**60)),
-        ("number", pa.array(["7"]), 7.0),
-        ("number", pa.array(["7"]).dictionary_encode(), 7.0),
-        ("number", pa.array([True]), 1.0),
-    ],
-)
+@pytest.mark.parametrize(("kind", "values", "expected"), TYPES)
 def test_one_value_of_every_type(kind, values, expected):
     column = KINDS[kind]
     found, missing, _ = encode_column(column, chunk({"a": values}))
-    if kind == "clock":
-        assert found[0].tolist() == circle(np.array([expected]), "hour")[0].tolist()
-    else:
-        assert found.tolist() == [[expected]]
+    assert found[0].tolist() == (circle(np.array([expected]), "hour")[0].tolist() if kind == "clock" else [expected])
     assert missing == 0
     both = pa.concat_arrays([values, pa.nulls(1, values.type)])
     assert np.isnan(encode_column(column, chunk({"a": both}))[0]).all(axis=1).tolist() == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("kind", "values", "message"),
-    [
-        ("date", pa.array(["2020-01-01", "31.1.2020"]), "must hold dates, as 2026-01-31 .* has '31.1.2020' in row 1"),
-        ("date", pa.array(["2020-01-01", "2020-01-01T00:00Z"]), "some with a time zone and some without"),
-        ("date", pa.array([1.5]), "must hold dates.* holds double"),
-        ("clock", pa.array(["noon"]), "must hold times, as 12:30:00 .* has 'noon' in row 0"),
-        ("number", pa.array(["7", "x"]), "must hold numbers, but it has 'x' in row 1"),
-        ("number", pa.array([DAY]), "must hold numbers, but it holds date32"),
-    ],
-)
+OTHERS = [  # the kind of column, values of another kind, and the message
+    ("date", pa.array(["2020-01-01", "31.1.2020"]), "must hold dates, as 2026-01-31 .* has '31.1.2020' in row 1"),
+    ("date", pa.array(["2020-01-01", "2020-01-01T00:00Z"]), "some with a time zone and some without"),
+    ("date", pa.array([1.5]), "must hold dates.* holds double"),
+    ("clock", pa.array(["noon"]), "must hold times, as 12:30:00 .* has 'noon' in row 0"),
+    ("number", pa.array(["7", "x"]), "must hold numbers, but it has 'x' in row 1"),
+    ("number", pa.array([DAY]), "must hold numbers, but it holds date32"),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "message"), OTHERS)
 def test_values_of_another_kind_than_before(kind, values, message):
     with pytest.raises(TableError, match=message):
         encode_column(KINDS[kind], chunk({"a": values}))
@@ -494,11 +436,8 @@ KEPT = {"town": ["Bern", "Zürich", 'a "b", c'], "day": DAYS}
 
 
 def read_back(path):
-    """A table as pandas or NumPy reads it."""
+    """A table as pandas reads it."""
     name = path.name
-    if name.endswith(".npz"):
-        with np.load(path, allow_pickle=False) as file:
-            return pd.DataFrame({key: file[key] for key in file.files})
     if name.endswith(".parquet"):
         return pd.read_parquet(path)
     if name.endswith((".feather", ".arrow")):
@@ -506,7 +445,7 @@ def read_back(path):
     return pd.read_csv(path, sep="\t" if ".tsv" in name else ",")
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.tsv.gz", "a.parquet", "a.feather", "a.npz", "a"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.tsv.gz", "a.parquet", "a.feather", "a"])
 def test_other_libraries_read_what_is_written(name, tmp_path):
     table = OUT | {key: pa.array(values) for key, values in KEPT.items()}
     with open_output(tmp_path / name, list(table)) as write_rows:
@@ -519,29 +458,20 @@ def test_other_libraries_read_what_is_written(name, tmp_path):
         np.testing.assert_array_equal(found[key], OUT[key])
     assert found["town"].tolist() == KEPT["town"]
     np.testing.assert_array_equal(pd.to_datetime(found["day"]).to_numpy("M8[us]"), DAYS)
-    assert os.listdir(tmp_path) == [name]
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.npz"])
-def test_no_rows_at_all(name, tmp_path):
     with open_output(tmp_path / name, ["mean", "std"]):
         pass
     found = read_back(tmp_path / name)
-    assert (list(found), len(found)) == (["mean", "std"], 0)
+    assert (list(found), len(found), os.listdir(tmp_path)) == (["mean", "std"], 0, [name])
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device there")
 @pytest.mark.parametrize("n", [3, 10_000])
 def test_a_full_disk_is_named_however_few_rows_there_are(n):
     """What fits in a buffer is written when the file is closed."""
+    before = os.stat("/dev/full")
     with pytest.raises(TableError, match="/dev/full could not be written: No space left on device"):
         write_table("/dev/full", pa.table({"x": np.arange(n)}))
-
-
-def test_standard_output(capfdbinary):
-    with open_output("-", ["mean"]) as write_rows:
-        write_rows({"mean": np.array([0.25])})
-    assert capfdbinary.readouterr().out == b"mean\n0.25\n"
+    assert os.stat("/dev/full").st_mode == before.st_mode  # a device is not replaced
 
 
 def test_standard_output_that_takes_a_little_at_a_time(monkeypatch):
@@ -562,11 +492,11 @@ def test_standard_output_that_takes_a_little_at_a_time(monkeypatch):
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=slow))
     with open_output("-", ["mean"]) as write_rows:
         write_rows({"mean": np.arange(5000.0)})
-    assert slow.data.count(b"\n") == 5001
+    assert (slow.data[:9], slow.data.count(b"\n")) == (b"mean\n0.0\n", 5001)
     assert not slow.closed
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.npz"])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
 def test_a_failure_leaves_what_was_there(name, tmp_path):
     (tmp_path / name).write_bytes(b"before")
 
@@ -583,7 +513,11 @@ def test_a_failure_leaves_what_was_there(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("no/a.csv", "there is no folder"), ("folder.csv", "it is a folder"), ("a.xlsx", "which format is this")],
+    [
+        ("no/a.csv", "there is no folder"),
+        ("folder.csv", "it is a folder"),
+        ("a.xlsx", "which format is this"),
+    ],
 )
 def test_an_output_that_cannot_be_written_is_found_beforehand(name, message, tmp_path):
     (tmp_path / "folder.csv").mkdir()
@@ -599,14 +533,6 @@ def test_a_folder_that_is_not_to_be_written_to(tmp_path, monkeypatch):
     monkeypatch.setattr(files.Path, "mkdir", refuse)
     with pytest.raises(TableError, match=r"a\.csv cannot be written: permission denied\.$"):
         check_output(tmp_path / "a.csv")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no devices there")
-def test_devices_are_written_to_and_not_replaced():
-    before = os.stat(os.devnull)
-    with open_output(os.devnull, ["mean"]) as write_rows:
-        write_rows({"mean": np.zeros(3)})
-    assert os.stat(os.devnull).st_mode == before.st_mode
 
 
 def test_without_arrow_it_says_what_to_install(tmp_path, monkeypatch):

@@ -63,7 +63,7 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
     inputs, outputs : mapping of str to str or None
         Paths by what the user calls them; None for those that were not given, and "-" for standard input or output.
     """
-    from ..tables.paths import overwrites
+    from ..tables.writing import overwrites
 
     read: dict[str, str | int] = {}
     for what, path in inputs.items():

@@ -21,8 +21,7 @@ from ..tables import (
     learn_on_disk,
     read_table,
 )
-from ..tables.base import Dialect, listed
-from ..tables.preprocessing import check_columns, nearest
+from ..tables.base import Dialect, check_columns, listed, nearest
 from ._common import as_options, split_names
 from .options import Columns
 
@@ -62,11 +61,9 @@ def learn_from_disk(options: Columns) -> tuple[Training, list[str]]:
 
 
 def which_target(table: Table, target: str | None) -> str:
-    """The target's name: as given, or "y" of an NPZ file."""
+    """The target's name, which must be given."""
     if target is not None:
         return target
-    if table.name.lower().endswith(".npz") and "y" in table.names:
-        return "y"
     raise TableError(f"`target` is needed: which column of {table.name} is to be predicted? {listed(table.names, 12)}")
 
 

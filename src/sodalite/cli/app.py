@@ -153,7 +153,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and 
 def fit() -> None:
     """Fit a model to a table and write it to a file.
 
-    DATA is CSV, TSV, JSON lines, Parquet, Feather, NPZ or Excel, by its suffix, also in .gz or .zip; a folder of
+    DATA is CSV, TSV, JSON lines, Parquet, Feather or Excel, by its suffix, also in .gz or .zip; a folder of
     Parquet files; a pattern such as "sales-*.csv"; book.xlsx::Sheet2; shop.db::orders or a query of a database; or -
     for CSV from standard input. The default is 43 years of CO2 at Mauna Loa. How each column is read follows from its
     values: see --dry-run. Errors are measured on rows held out of a first fit; the model that is written is fitted to

@@ -22,7 +22,8 @@ from ..persistence import load
 from ..posteriors.far import UNKNOWN
 from ..report.words import bars_of
 from ..tables import Encoded, Reader, Table, check_output, open_output, open_table
-from ..tables.preprocessing import check_columns, imputed_notes
+from ..tables.base import check_columns
+from ..tables.preprocessing import imputed_notes
 from ..tables.unseen import Unseen, taken
 from ._common import FILLED, as_options, check_model_path, check_outputs, conclude, missing_words, split_names
 from ._data import dialect_of, mapping_of

@@ -22,7 +22,7 @@ from ..report import Report as ModelReport
 from ..report import make_report, to_html
 from ..tables import Options as ColumnOptions
 from ..tables import open_table
-from ..tables.target import target_values
+from ..tables.columns import target_values
 from ..tables.values import table_column
 from ._common import (
     FILLED,

@@ -3,10 +3,10 @@
 There are four ideas. A `Reader` is an open file or source, whatever its format: names of columns, and rows as record
 batches of Arrow; for files of text and sheets of Excel, one `Layout` says where in it the table is. `Values` are one
 column of a file or frame: numbers or, of texts, the different ones and which of them each row has. What Arrow casts,
-numbers and ISO dates, is taken as it is; other texts are taken apart by one pattern for all of them, whose parts become
-numbers by NumPy (`Parts`). A `Column` is a transformer: it says "mine" or "not mine" to the values of a column, by a
-`Reading` that explains itself in a sentence, and encodes them as inputs; what is not of its kind is refused in one
-place, `Column.numbers`. `Preprocessing` is the columns that a model uses: `learn_columns` finds it for files
+numbers and ISO dates, is taken as it is; other texts are taken apart by a pattern, for all of them at once. A `Column`
+is a transformer: it says "mine" or "not mine" to the values of a column, by a `Reading` that explains itself in a
+sentence, and makes numbers of them and inputs of these; what is not of its kind is refused in one place,
+`Column.numbers`. `Preprocessing` is the columns that a model uses: `learn_columns` finds it for files
 (`learn`) and frames (`TableEncoder`) alike, and it is kept with the model.
 """
 

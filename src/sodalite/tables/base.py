@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import isfinite
+from difflib import get_close_matches
 from typing import Any
 
 from ..core.optional import require
 from ..exceptions import TableError
 
 CHUNK = 2**16  # most rows of a chunk: a few megabytes for tens of columns
-TOTALS = frozenset(["total", "totals", "grand total", "sum", "summe", "gesamt", "total général", "suma", "totale"])
-TOTALS |= {"average", "averages", "mean", "means", "subtotal", "durchschnitt", "mittelwert", "moyenne", "media"}
-"""What a cell says in a row of sums or means of the rows above, in lower case."""
-MISSING_TEXTS = frozenset(
-    ["", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil", "-", "--", "?", ".", "*", "..", "...", "none"]
-)
-MISSING_TEXTS |= {"missing", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "not available", "no data", "n.a."}
-MISSING_TEXTS |= {"unknown", "not known", "not reported", "not applicable", "n.d.", "n/d", "nd", "tba", "tbd", "<na>"}
-MISSING_TEXTS |= {"0000-00-00"}
+LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
+"""Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
+MISSING_TEXTS = LEVEL_CODES | {"-nan", "nil", "-", "--", ".", "*", "..", "...", "none", "missing", "0000-00-00"}
+MISSING_TEXTS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "not available", "no data", "n.d.", "n/d", "nd"}
+MISSING_TEXTS |= {"unknown", "not known", "not reported", "not applicable", "tba", "tbd"}
 """Texts, in lower case, that mean a missing value where numbers or dates are expected."""
-LONGEST_CODE = max(map(len, MISSING_TEXTS))
 CORRECT = "Correct it, or leave the cell empty if the value is missing."
 
 
@@ -34,7 +29,7 @@ def readable(name: str, what: str, where: str = "") -> Iterator[None]:
     except (TableError, ModuleNotFoundError):
         raise
     except Exception as error:
-        words = first_line(error)
+        words = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
         words = f"not enough memory ({words})" if isinstance(error, MemoryError) else words
         raise TableError(f"{name} cannot be read as {what}: {where}{words}.") from None
 
@@ -80,12 +75,11 @@ class Reader:
     """What was noticed in reading the file: sentences."""
 
     @classmethod
-    def of(cls, data: Any, name: str, **details: Any) -> Reader:
+    def of(cls, data: Any, name: str) -> Reader:
         """The reader of a pyarrow.Table; columns of one name get different ones."""
         names, notes = unique(data.column_names)
         data = data.rename_columns(names)
-        details["notes"] = [*details.get("notes", []), *notes]
-        return cls(name, names, lambda wanted: data.select(wanted).to_batches(), **details)
+        return cls(name, names, lambda wanted: data.select(wanted).to_batches(), notes=notes)
 
     def read(self) -> Table:
         """The table of all rows."""
@@ -153,8 +147,9 @@ def unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(different), notes
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
+def listed(names: Iterable[str], most: int = 5) -> str:
     """Names for a message, separated by commas; of many, the first few."""
+    names = list(names)
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
 
 
@@ -167,31 +162,18 @@ def is_number(text: str) -> bool:
     return "_" not in text
 
 
-def is_total(text: str) -> bool:
-    """Whether a cell says that its row has the sums, or the means, of the rows above.
-
-    Examples
-    --------
-    >>> is_total("Total:"), is_total("Totals"), is_total("totality")
-    (True, True, False)
-    """
-    return text.strip().rstrip(":").lower() in TOTALS
+def check_columns(source: str, names: Sequence[str], wanted: Iterable[str], why: str = "") -> None:
+    """Refuse a table, called `source` in the message, with columns `names`, if it lacks one of the wanted columns."""
+    there = set(names)
+    if absent := [name for name in wanted if name not in there]:
+        near = nearest(absent[0], names)
+        raise TableError(f"{source} has no column {listed(absent)}{why}; it has {listed(names, 12)}.{near}")
 
 
-def is_code(text: str, codes: frozenset[str] = MISSING_TEXTS) -> bool:
-    """Whether a text, without blanks around it, means that a value is missing."""
-    return len(text) <= LONGEST_CODE and text.lower() in codes
-
-
-def as_code(text: str) -> Callable[[str], bool]:
-    """Whether a text is equal to a code of the user's, as texts or as numbers."""
-    number = float(text) if is_number(text) and isfinite(float(text)) else None
-    return lambda other: other.strip() == text.strip() or (is_number(other) and float(other) == number)
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message without its full stop, or the error's type if it has no message."""
-    return (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The end of a message: a hint at the most similar of the names, if one is similar."""
+    close = [other for other in names if other.lower() == name.lower()] or get_close_matches(name, names, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def table_error(source: str, problems: Sequence[str]) -> TableError:
@@ -199,3 +181,12 @@ def table_error(source: str, problems: Sequence[str]) -> TableError:
     if len(problems) == 1:
         return TableError(f"{source}: {problems[0]}")
     return TableError("\n".join([f"{source} cannot be used as it is:", *(f"- {problem}" for problem in problems)]))
+
+
+def choose_part(path: str, part: str | None, names: Sequence[str], what: str) -> str:
+    """The name of the part of a file that is read: the one that is named, or the only one."""
+    if part is None and len(names) != 1:
+        raise TableError(f"{path} holds {len(names)} {what}s: {listed(names, 12)}. Name one: {path}::NAME.")
+    if part is not None and part not in names:
+        raise TableError(f"{path} has no {what} {part!r}; it has {listed(names, 12)}.")
+    return names[0] if part is None else part

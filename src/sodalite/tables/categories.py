@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,22 +12,21 @@ import numpy as np
 
 from ..core.types import Array, Floats
 from ..exceptions import TableError
-from .base import is_number, listed
-from .column import GAP, NONE, Coded, Column, Lookup, Options, Reading
-from .column_names import is_id, is_named
+from .base import CORRECT, is_number, listed
+from .column import GAP, MOST_KNOWN, NONE, Coded, Column, Lookup, Options, Reading, is_named
 from .levels import Coding, level_means, level_points
-from .numbers import SENTINELS
+from .numbers import SENTINELS, read_numbers
 from .values import Values
 
 MOST_LEVELS = 12  # levels that each become an input, with a length-scale that the fit has to find
 FEWEST_ROWS = 3  # rows of a level below which it is rare, and shares an input with other rare ones
 FEWEST_TO_SHARE = 30  # rows of a table below which all levels are rare, and none are shared
-MOST_KNOWN = 16  # known levels, evenly spread, that tell how far a level may be from others: their variance to a third
 ALONE = 1 / 3  # rows that no other row has the level of, as a share, above which levels are names of rows
 SPARSE = 4  # rows of a level, on average, below which its mean target tells little
 OTHER = "(other)"  # the level that rare and unseen levels share
 ANSWERS = ({"y", "n"}, {"t", "f"}, {"m", "f"})  # pairs of letters that mean the same in capitals
 SHOWN = 30  # characters of a text that are shown in a list of several
+CODE = re.compile(r"[A-Za-z]{0,3}[-/.]?[0-9]+[-/.]?[A-Za-z]{0,3}")  # a code of digits and few letters
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,12 @@ class Levels(Column):
         New rows may have f for F, and 00104 or 104.0 for 104, where these are of one level.
         """
         exact = {level: at for at, level in enumerate(self.levels)}
-        by_letters, by_number = (_unique([key(level) for level in self.levels]) for key in (str.lower, _plain))
+        others = []
+        for key in (str.lower, _plain):
+            keys = [key(level) for level in self.levels]
+            counts = Counter(keys)
+            others.append({one: at for at, one in enumerate(keys) if one and counts[one] == 1})
+        by_letters, by_number = others
         places = [
             exact.get(text, by_letters.get(text.lower(), by_number.get(_plain(text), -1))) for text in values.levels
         ]
@@ -67,14 +71,14 @@ class Levels(Column):
     def encode(self, get: Lookup) -> Coded:
         values = self.texts(get(self.name))
         code = self.codes(values)
-        counts = np.bincount(values.data[code == -1], minlength=len(values.levels)).tolist()
-        unknown = {level: n for level, n in zip(values.levels, counts, strict=True) if n and level not in self.rare}
+        new = replace(values, data=np.where(code == -1, values.data, -1)).counts()
+        unknown = {level: count for level, count in new.items() if level not in self.rare}
         is_new = np.array([*(level in unknown for level in values.levels), False])[values.data]
         unseen = np.where(is_new, values.data, -1)
         X, lost = self.vectors()[np.maximum(code, -1)], code == -2
-        if lost.any() and not isinstance(self.fill, str):
+        if not isinstance(self.fill, str):
             X[lost] = np.nan if self.fill is None else self.fill
-        else:  # as a level that is not known
+        if self.complete and self.fill is not None:  # as a level that is not known
             unseen = np.where(lost, len(values.levels), unseen)
         unseen = unseen if (unseen >= 0).any() else NONE
         return self.coded(X, values.missing)._replace(unknown=unknown, unseen=unseen)
@@ -125,7 +129,7 @@ class Ranks(Levels):
             return None
         values = values.texts()
         levels = tuple(options.order.get(name, values.levels))
-        if strange := [level for level in values.frequent() if level not in levels]:
+        if strange := [level for level in values.counts() if level not in levels]:
             raise TableError(f"column {name!r} has levels that `order` does not name: {listed(strange)}. Add them.")
         return cls(name, levels).ranked(values, options, f"{len(levels)} levels in order")
 
@@ -159,106 +163,100 @@ class Points(Levels):
         return level_points(len(self.levels))
 
 
-def read_levels(name: str, values: Values, options: Options) -> Reading | None:
-    """A column of texts, of truth values, or of numbers that are names of groups of rows."""
-    if values.kind not in ("text", "bool") and not _is_key(name, values):
+def read_codes(name: str, values: Values, options: Options) -> Reading | None:
+    """Levels that mostly are numbers, such as '001' and '136A'; texts among numbers that are not levels are refused."""
+    if values.kind != "text":
         return None
-    texts = values.texts(as_written=False)
-    folds = _differ_in_capitals(texts.levels)
-    if folds or {level.lower() for level in texts.levels} <= {"false", "true"}:
-        texts = values.texts(as_written=False, folds=True)
-    reading = _read_many(name, texts, options, folds) or _read_few(name, texts, options, folds)
-    notes = [*reading.notes, *([f"{name!r}: capitals in its levels are ignored."] if folds else [])]
-    codes = [level for level in texts.frequent() if is_number(level)]
-    if len(codes) == 1 < len(texts.frequent()) and float(codes[0]) in SENTINELS:
-        count = int(texts.counts()[texts.levels.index(codes[0])])
-        remedy = f"if it means missing, na_values=['{codes[0]}']"
-        notes.append(f"{name!r} is {codes[0]} in {count} rows, and a text in others: {remedy}.")
-    return replace(reading, notes=tuple(notes))
-
-
-def _read_few(name: str, values: Values, options: Options, folds: bool) -> Reading:
-    """Levels as one input if there are two, else an input for each; rare ones, and the rarest of many, share one."""
-    gaps, used = int(values.missing.sum()), values.frequent()
-    with_level = gaps > 0 and options.fills
-    if len(used) < 2 and not (with_level and options.missing == "indicator") and not options.chosen:
-        return Reading.left_out(name, f"all its values are {used[0]!r}" if used else "it has no values at all")
-    if len(used) == 2:
-        return Ranks(name, tuple(sorted(used)), folds).ranked(values, options, "two levels")
-    counts = zip(values.levels, values.counts().tolist(), strict=True)
-    rare = [level for level, count in counts if 0 < count < FEWEST_ROWS]
-    rare = rare if len(rare) > 1 and len(values) >= FEWEST_TO_SHARE else []
-    if len(used) > MOST_LEVELS:
-        rare = sorted({*rare, *used[MOST_LEVELS - 1 :]})
-    levels = tuple(sorted(set(used) - set(rare))) + ((OTHER,) if rare else ()) + ((GAP,) if with_level else ())
-    shown = listed([level[:SHOWN] for level in rare])
-    notes = (f"{name!r}: {len(rare)} rare levels share one input ({shown}).",) if rare else ()
-    fill = GAP if options.fills else None
-    column = OneHot(name, levels, folds, tuple(rare), fill=fill, complete=not gaps)
-    return Reading(name, f"{len(levels)} level{'s' * (len(levels) > 1)}", column, gaps, notes)
-
-
-def _read_many(name: str, values: Values, options: Options, folds: bool) -> Reading | None:
-    """Levels that are too many for an input each, if there is a target."""
-    gaps, used = int(values.missing.sum()), values.frequent()
-    n = len(values) - gaps
-    if len(used) <= MOST_LEVELS:
+    texts, counts = values.used_texts, values.counts()
+    numbers = read_numbers(texts, options.decimal, options.thousands, options.prefer)[0]
+    bad = [texts[at] for at in np.flatnonzero(np.isnan(numbers)).tolist()]
+    if len(bad) >= 0.5 * len(texts):
         return None
-    if are_names(values) and not options.chosen:
-        return Reading.left_out(name, f"a text that differs in most rows; {options.keep}")
-    if options.y is None:
-        return None
-    levels = in_order(used) + ((GAP,) if gaps and options.fills else ())
-    column = Means(name, levels, folds, fill=GAP if options.fills else None, complete=not gaps)
-    means = level_means(column.coding(values), options.y)
-    notes = []
-    if n < SPARSE * len(used):
-        notes.append(
-            f"{name!r} has {len(used)} levels in {n} rows, such as {used[-1][:SHOWN]!r}, so that few rows tell the "
-            f"mean target of each. If it is not to be read as levels, correct it, or {options.leave_out([name])}."
+    is_padded = any(text.startswith("0") and len(text) > 1 for text in texts)
+    if all(map(CODE.fullmatch, texts)) and (is_padded or is_named(name, "id") or is_named(name, "group")):
+        why = f"values such as {bad[0]!r} are codes"
+    elif len(texts) <= MOST_LEVELS and all(counts[text] >= FEWEST_ROWS for text in bad):  # hardly slips of the pen
+        why = f"it has {len(texts)} different values, and {bad[0]!r} is no number"
+    else:
+        more = {1: "", 2: f" and {bad[-1]!r}"}.get(len(bad), f" and {len(bad) - 1} more, such as {bad[1 % len(bad)]!r}")
+        raise TableError(
+            f"column {name!r} holds text where a number is needed: {bad[0]!r} in {values.first_place(bad[0])}{more}. "
+            f"{CORRECT} If it means that the value is missing, say so with `na_values`. To do without the column, "
+            f"{options.leave_out([name])}."
         )
-    column = replace(column, means=tuple(means.tolist()))
-    return Reading(name, f"{len(used)} levels, by their mean target", column, gaps, tuple(notes))
+    reading = read_levels(name, values, options)
+    return reading and replace(reading, notes=(*reading.notes, f"{name!r} is read as levels, since {why}."))
+
+
+def read_keys(name: str, values: Values, options: Options) -> Reading | None:
+    """Numbers that are names of groups of rows."""
+    known = (
+        values.known if values.kind == "number" and (is_named(name, "id") or is_named(name, "group")) else np.empty(0)
+    )
+    is_key = bool(np.all(known == np.floor(known))) and 2 < len(np.unique(known)) <= len(known) / 2
+    return read_levels(name, values, options) if is_key else None
+
+
+def read_levels(name: str, values: Values, options: Options) -> Reading:
+    """A column of texts, of truth values, or of numbers that are names of groups of rows.
+
+    Two levels are one input, and others one for each; rare ones share one, and so do the rarest of many if there is no
+    target.
+    """
+    texts = values.texts(as_written=False)
+    spellings = Counter(level.lower() for level in texts.levels)
+    several = [level for level, count in spellings.items() if count > 1]
+    # Levels that differ in capitals alone, as "yes" and "Yes", mean the same; "a" and "A" may not.
+    folds = bool(several) and (min(map(len, several)) > 1 or set(spellings) in ANSWERS)
+    if folds or set(spellings) <= {"false", "true"}:
+        texts = values.texts(as_written=False, folds=True)
+    counts, gaps = texts.counts(), int(texts.missing.sum())
+    used, notes, with_gap = list(counts), list[str](), gaps > 0 and options.fills
+    if len(used) < 2 and not (with_gap and options.missing == "indicator") and not options.chosen:
+        return Reading.left_out(name, f"all its values are {used[0]!r}" if used else "it has no values at all")
+    if len(used) > MOST_LEVELS and are_names(texts) and not options.chosen:
+        return Reading.left_out(name, f"a text that differs in most rows; {options.keep}")
+    fill, gap = GAP if options.fills else None, (GAP,) if with_gap else ()
+    if len(used) == 2:
+        reading = Ranks(name, tuple(sorted(used)), folds).ranked(texts, options, "two levels")
+    elif len(used) > MOST_LEVELS and options.y is not None:
+        # Levels are sorted: by their values if all are numbers, else by their letters.
+        levels = tuple(sorted(used, key=float if all(map(is_number, used)) else None)) + gap
+        column = Means(name, levels, folds, fill=fill, complete=not gaps)
+        means = level_means(column.coding(texts), options.y)
+        if len(texts) - gaps < SPARSE * len(used):
+            notes.append(
+                f"{name!r} has {len(used)} levels in {len(texts) - gaps} rows, such as {used[-1][:SHOWN]!r}, so that "
+                f"few rows tell the mean target of each. If it is not to be read as levels, correct it, or "
+                f"{options.leave_out([name])}."
+            )
+        column = replace(column, means=tuple(means.tolist()))
+        reading = Reading(name, f"{len(used)} levels, by their mean target", column, gaps)
+    else:
+        rare = [level for level in texts.levels if 0 < counts.get(level, 0) < FEWEST_ROWS]
+        rare = rare if len(rare) > 1 and len(texts) >= FEWEST_TO_SHARE else []
+        if len(used) > MOST_LEVELS:
+            rare = sorted({*rare, *used[MOST_LEVELS - 1 :]})
+        levels = tuple(sorted(set(used) - set(rare))) + ((OTHER,) if rare else ()) + gap
+        if rare:
+            shown = listed([level[:SHOWN] for level in rare])
+            notes.append(f"{name!r}: {len(rare)} rare levels share one input ({shown}).")
+        one_hot = OneHot(name, levels, folds, tuple(rare), fill=fill, complete=not gaps)
+        reading = Reading(name, f"{len(levels)} level{'s' * (len(levels) > 1)}", one_hot, gaps)
+    notes += [f"{name!r}: capitals in its levels are ignored."] if folds else []
+    codes = [level for level in used if is_number(level)]
+    if len(codes) == 1 < len(used) and float(codes[0]) in SENTINELS:
+        remedy = f"if it means missing, na_values=['{codes[0]}']"
+        notes.append(f"{name!r} is {codes[0]} in {counts[codes[0]]} rows, and a text in others: {remedy}.")
+    return replace(reading, notes=(*reading.notes, *notes))
 
 
 def are_names(values: Values) -> bool:
     """Whether texts are names of rows, from which nothing is learnt: many rows have one that no other row has."""
-    counts = values.counts()
+    counts = np.array(list(values.counts().values()))
     return bool(np.count_nonzero(counts == 1) > ALONE * counts.sum())
-
-
-def _is_key(name: str, values: Values) -> bool:
-    """Whether numbers are ids of groups of rows, and so levels."""
-    if values.kind != "number" or not (is_id(name) or is_named(name, "group")):
-        return False
-    known = values.known
-    return bool(np.all(known == np.floor(known))) and 2 < len(np.unique(known)) <= len(known) / 2
-
-
-def in_order(levels: Sequence[str]) -> tuple[str, ...]:
-    """Levels sorted: by their values if all are numbers, else by their letters.
-
-    Examples
-    --------
-    >>> in_order(["10", "9", "100"]), in_order(["Chur", "Bern"])
-    (('9', '10', '100'), ('Bern', 'Chur'))
-    """
-    return tuple(sorted(levels, key=float if all(map(is_number, levels)) else None))
-
-
-def _differ_in_capitals(levels: Sequence[str]) -> bool:
-    """Whether some levels differ in capitals alone and mean the same, as "yes" and "Yes"; "a" and "A" may not."""
-    spellings = Counter(level.lower() for level in levels)
-    several = [level for level, count in spellings.items() if count > 1]
-    return bool(several) and (min(map(len, several)) > 1 or set(spellings) in ANSWERS)
 
 
 def _plain(level: str) -> str:
     """A level without leading zeros or a fraction of zero, if it is a number; else an empty text."""
     return f"{float(level):.15g}" if is_number(level) else ""
-
-
-def _unique(keys: Sequence[str]) -> dict[str, int]:
-    """The places of keys that occur once, but for empty ones."""
-    counts = Counter(keys)
-    return {key: at for at, key in enumerate(keys) if key and counts[key] == 1}

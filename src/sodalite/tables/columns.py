@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
+from ..core.types import Floats
 from ..exceptions import TableError
-from .base import CORRECT
-from .categories import FEWEST_ROWS, MOST_LEVELS, Levels, Means, OneHot, Points, Ranks, are_names, read_levels
-from .column import Lookup, Options, Reading
-from .column_names import is_id, is_named
+from .base import listed
+from .categories import Levels, Means, OneHot, Points, Ranks, are_names, read_codes, read_keys, read_levels
+from .column import Lookup, Options, Reading, is_named
 from .dates import Dates, Times
-from .numbers import CODE, FEWEST, Numbers, in_several_currencies, read_numbers
+from .numbers import FEWEST, Numbers, read_numbers, sentinel_note
 from .places import Places, find_pair
 from .values import Values
 
 SHOWN = 8  # names of columns that a note shows
+TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
+SHOWN_TEXTS, LONGEST = 3, 30  # texts of a target that a message shows, and the characters of each
 
 TRANSFORMERS: tuple[type, ...] = (Numbers, Dates, Times, Places, OneHot, Ranks, Means, Points)
 """All transformers; `sodalite.core.state` writes them to model files and reads them."""
@@ -26,111 +29,93 @@ Reader = Callable[[str, Values, Options], Reading | None]
 """A function of a column's name, its values and the options: how it is read, or None if it is for another reader."""
 
 
-def refuse_unusable(name: str, values: Values, options: Options) -> Reading | None:
-    """A column that cannot be an input, or that has no values."""
+def leave_out(name: str, values: Values, options: Options) -> Reading | None:
+    """A column that cannot be an input: without values, or with row numbers or ids that differ in every row."""
     if values.kind == "other":
         remedy = options.leave_out([name])
         raise TableError(f"column {name!r} holds {values.type_name}, which cannot be an input; {remedy}.")
-    is_empty = bool(values.missing.all()) or (values.kind == "text" and not values.used_texts)
-    return Reading.left_out(name, "it has no values at all") if is_empty else None
-
-
-def leave_out_ids(name: str, values: Values, options: Options) -> Reading | None:
-    """Row numbers, and ids that differ in every row."""
-    n = len(values)
-    if options.chosen or n < FEWEST or values.missing.any():
+    if values.missing.all() or (values.kind == "text" and not values.used_texts):
+        return Reading.left_out(name, "it has no values at all")
+    n, is_id = len(values), is_named(name, "id")
+    if options.chosen or n < FEWEST or values.missing.any() or name in options.order:
         return None
-    if values.kind == "number":
-        whole = bool(np.all(values.data == np.floor(values.data)))
-        counts = values.data[0] in (0, 1) and bool(np.all(np.diff(values.data) == 1))
-        if whole and counts and not is_named(name, "time"):
+    if values.kind == "number" and np.all(values.data == np.floor(values.data)):
+        if values.data[0] in (0, 1) and np.all(np.diff(values.data) == 1) and not is_named(name, "time"):
             return Reading.left_out(name, f"it counts the rows; {options.keep}")
-        if whole and is_id(name) and len(np.unique(values.data)) == n:
+        if is_id and len(np.unique(values.data)) == n:
             return Reading.left_out(name, f"an id, different in every row; {options.keep}")
-    elif values.kind == "text" and is_id(name) and are_names(values):
+    elif values.kind == "text" and is_id and not values.ordered and are_names(values):
         return Reading.left_out(name, f"an id, different in most rows; {options.keep}")
     return None
 
 
-def read_keys(name: str, values: Values, options: Options) -> Reading | None:
-    """Numbers that are names of groups of rows."""
-    return read_levels(name, values, options) if values.kind == "number" else None
-
-
-def read_codes(name: str, values: Values, options: Options) -> Reading | None:
-    """Levels that mostly are numbers, such as '001' and '136A'; texts among numbers that are not levels are refused."""
-    if values.kind != "text":
-        return None
-    texts = values.used_texts
-    numbers = read_numbers(texts, options.decimal, options.thousands, options.prefer)[0]
-    bad = [texts[at] for at in np.flatnonzero(np.isnan(numbers)).tolist()]
-    if len(bad) >= 0.5 * len(texts):
-        return None
-    counts = dict(zip(values.levels, values.counts().tolist(), strict=True))
-    is_padded = any(text.startswith("0") and len(text) > 1 for text in texts)
-    if all(map(CODE.fullmatch, texts)) and (is_padded or is_id(name) or is_named(name, "group")):
-        why = f"values such as {bad[0]!r} are codes"
-    elif len(texts) <= MOST_LEVELS and all(counts[text] >= FEWEST_ROWS for text in bad):  # hardly slips of the pen
-        why = f"it has {len(texts)} different values, and {bad[0]!r} is no number"
-    else:
-        more = {1: "", 2: f" and {bad[-1]!r}"}.get(len(bad), f" and {len(bad) - 1} more, such as {bad[1 % len(bad)]!r}")
-        raise TableError(
-            f"column {name!r} holds text where a number is needed: {bad[0]!r} in {values.first_place(bad[0])}{more}. "
-            f"{CORRECT} If it means that the value is missing, say so with `na_values`. To do without the column, "
-            f"{options.leave_out([name])}."
-        )
-    reading = read_levels(name, values, options)
-    return reading and replace(reading, notes=(*reading.notes, f"{name!r} is read as levels, since {why}."))
-
-
-def leave_out_currencies(name: str, values: Values, options: Options) -> Reading | None:
-    """Amounts in several currencies."""
-    both = in_several_currencies(values.used_texts) if values.kind == "text" and not options.chosen else None
-    return both and Reading.left_out(
-        name, f"amounts in different currencies, such as {both[0]!r} and {both[1]!r}; write them in one"
-    )
-
-
 READERS: tuple[Reader, ...] = (
-    refuse_unusable,
+    leave_out,
     Ranks.read,
-    leave_out_ids,
     Dates.read,
     read_keys,
     Numbers.read,
     Places.read,
     Times.read,
     read_codes,
-    leave_out_currencies,
     read_levels,
 )
 """What looks at a column, in this order, until one takes it."""
 
 
+def read_column(name: str, values: Values, options: Options) -> Reading:
+    """How a column is read by itself."""
+    asked = (read(name, values, options) for read in READERS)
+    return next(reading for reading in asked if reading is not None)
+
+
+def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
+    """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
+    values = values.blanked(options.na_values)
+    texts = values.used_texts if values.kind == "text" else ()
+    numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
+    if values.kind not in ("number", "empty") and not (texts and np.isnan(numbers).mean() <= TEXTUAL):
+        shown = listed([text[:LONGEST] for text in texts[:SHOWN_TEXTS]])
+        what = f"{len(texts):,} different texts, such as {shown}" if len(texts) > 2 else values.type_name
+        with suppress(TableError):
+            reading = read_column(name, values, replace(options, chosen=True, y=None))
+            what = what if isinstance(reading.column, Levels) and len(texts) > 2 else reading.words
+        raise TableError(
+            f"{source}: the target {name!r} holds {what}, but must hold numbers. Write it as numbers, such as 0 and 1 "
+            f"for two levels or days for dates, or name another target."
+        )
+    try:
+        y = Numbers(name, written.form, written.unit).numbers(values)
+    except TableError as error:
+        words = str(error).replace("column", "the target", 1)
+        drop = " Rows without a target are left out; texts that mean a missing value are named by `na_values`."
+        raise TableError(f"{source}: {words}{drop if texts else ''}") from None
+    notes = [f"The target {name!r} is read as {written.words}."] if written.words else []
+    return y, [*notes, *sentinel_note(f"The target {name!r}", y[~np.isnan(y)])]
+
+
 def examine(names: Sequence[str], get: Lookup, options: Options) -> tuple[list[Reading], list[str]]:
     """How each of some columns is read, and all problems with them.
+
+    Left out is what others tell: an indicator that is equal to another in all rows, and levels that are those of
+    another column under other names.
 
     `get` returns the values of a column by its name, of the rows that have a target.
     """
     pair = find_pair(names, get, options)
     readings, problems = list[Reading](), list[str]()
+    gaps, partitions = set[bytes](), dict[bytes, str]()
     for name in names:
         try:
-            if pair is None or name not in pair.sources:
-                asked = (read(name, get(name), options) for read in READERS)
-                readings.append(next(reading for reading in asked if reading is not None))
-            elif name == pair.name:
-                readings.append(pair.located(get, options))
+            if pair is not None and name in pair.sources:
+                if name != pair.name:
+                    continue
+                reading = pair.located(get, options)
+            else:
+                reading = read_column(name, get(name), options)
         except TableError as problem:
             problems.append(str(problem))
-    return _without_repetition(readings, get, options), problems
-
-
-def _without_repetition(readings: list[Reading], get: Lookup, options: Options) -> list[Reading]:
-    """Readings without what others tell: indicators that are equal in all rows, and levels under other names."""
-    gaps, partitions = set[bytes](), dict[bytes, str]()
-    different = []
-    for reading in readings:
+            continue
         column = reading.column
         if column is not None and column.indicator:
             own = column.encode(get).X[:, -1].tobytes()
@@ -138,15 +123,15 @@ def _without_repetition(readings: list[Reading], get: Lookup, options: Options) 
                 reading = replace(reading, column=replace(column, indicator=False))
             gaps.add(own)
         if isinstance(column, Levels) and len(column.levels) > 2 and not options.chosen:
-            codes = column.codes(column.texts(get(column.name)))
+            codes = column.codes(column.texts(get(name)))
             _, first, groups = np.unique(codes, return_index=True, return_inverse=True)
             partition = first[groups].tobytes()  # the first row of each row's level
             if partition in partitions:
                 words = f"its levels are those of {partitions[partition]!r} under other names; {options.keep}"
-                reading = Reading.left_out(reading.name, words)
-            partitions.setdefault(partition, reading.name)
-        different.append(reading)
-    return different
+                reading = Reading.left_out(name, words)
+            partitions.setdefault(partition, name)
+        readings.append(reading)
+    return readings, problems
 
 
 def notes_of(readings: Sequence[Reading]) -> list[str]:
@@ -173,10 +158,11 @@ def reading_notes(readings: Sequence[Reading]) -> list[str]:
     """A sentence on how columns are read that have no note of their own."""
     names: dict[str, list[str]] = {}
     for reading in readings:
-        if reading.column is not None and not any(repr(reading.name) in note for note in reading.notes):
+        sources = [] if reading.column is None else reading.column.sources
+        if sources and not any(repr(sources[0]) in note for note in reading.notes):
             names.setdefault(reading.words, []).append(repr(reading.name))
-    parts = [
-        f"{', '.join(some[:SHOWN])}{f' and {len(some) - SHOWN} more' if len(some) > SHOWN else ''} ({words})"
-        for words, some in names.items()
-    ]
+    parts = []
+    for words, some in names.items():
+        more = f" and {len(some) - SHOWN} more" if len(some) > SHOWN else ""
+        parts.append(f"{', '.join(some[:SHOWN])}{more} ({words})")
     return [f"Columns as they are read: {', '.join(parts)}."] if parts else []

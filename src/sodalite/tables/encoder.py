@@ -12,14 +12,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..core.optional import require
 from ..core.types import Array, Floats
 from ..core.warn import warn
 from ..core.words import counted
+from .base import check_columns
 from .column import Lookup, Options
-from .preprocessing import Encoded, Preprocessing, check_columns, imputed_notes
+from .preprocessing import Encoded, Preprocessing, imputed_notes
 from .training import Training, learn_columns
 from .unseen import Unseen
-from .values import Values, frame_column, frame_names, is_frame
+from .values import frame_column, frame_names, is_frame
 
 SHOWN = 5  # new levels of a column that a warning names
 
@@ -151,27 +153,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def encode(self, X: Any) -> Encoded:
         """The columns of X as numbers, with counts of missing values and of levels that were not seen in `fit`."""
         check_is_fitted(self, "mapping_")
-        if not is_frame(X):
-            return self.mapping_.encode_columns(self._array_columns(X, reset=False)[1], "X")
-        if frame_names(X) == [str(name) for name in getattr(self, "feature_names_in_", [])]:
-            validate_data(self, X, skip_check_array=True, reset=False)
-        return self.mapping_.encode_frame(X)
+        return self.mapping_.encode_frame(self._as_frame(X, reset=False))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The names of the inputs."""
         check_is_fitted(self, "mapping_")
         return np.array(self.mapping_.names, dtype=object)
 
-    def _array_columns(self, X: Any, reset: bool) -> tuple[list[str], Lookup]:
-        """The names that the columns of an array get, and a function that looks one up."""
+    def _as_frame(self, X: Any, reset: bool) -> Any:
+        """A frame as it is, and an array with the names "x0", "x1" and so on for its columns; both are checked."""
+        if is_frame(X):
+            if reset or frame_names(X) == [str(name) for name in getattr(self, "feature_names_in_", [])]:
+                validate_data(self, X, skip_check_array=True, reset=reset)
+            if reset and not hasattr(self, "n_features_in_"):
+                self.n_features_in_ = len(frame_names(X))
+            return X
         numbers: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
-        places = {f"x{place}": place for place in range(numbers.shape[1])}
-
-        def get(name: str) -> Values:
-            values = Values("number", np.array(numbers[:, places[name]]), type_name=str(numbers.dtype))
-            return values.blanked(tuple(map(str, self.na_values)))
-
-        return list(places), get
+        return require("pyarrow", "parquet").table(
+            {f"x{place}": column for place, column in enumerate(numbers.T.copy())}
+        )
 
     def _learn(self, X: Any, y: Any) -> Training:
         """Set the fitted attributes, and return the columns of X as numbers."""
@@ -191,17 +191,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             chosen=self.columns is not None or not is_frame(X),
             y=target,
         )
-        if is_frame(X):
-            validate_data(self, X, skip_check_array=True)
-            every = frame_names(X)
-            check_columns("X", every, self.columns or [])
-            if not hasattr(self, "n_features_in_"):
-                self.n_features_in_ = len(every)
-            places = {name: place for place, name in enumerate(every)}
-            names = [name for name in every if name in set(self.columns or every)]
-            get: Lookup = cache(lambda name: frame_column(X, places[name]).blanked(options.na_values))
-        else:
-            names, get = self._array_columns(X, reset=True)
+        X = self._as_frame(X, reset=True)
+        every = frame_names(X)
+        check_columns("X", every, self.columns or [])
+        places = {name: place for place, name in enumerate(every)}
+        names = [name for name in every if name in set(self.columns or every)]
+        get: Lookup = cache(lambda name: frame_column(X, places[name]).blanked(options.na_values))
         learnt = learn_columns("X", names, get, options, self.random_state)
         name = getattr(y, "name", None)
         self.mapping_ = replace(learnt.preprocessing, target=name if isinstance(name, str) else None)

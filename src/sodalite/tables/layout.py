@@ -7,9 +7,8 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
-from .base import is_code, is_number, listed
+from .base import MISSING_TEXTS, is_number, listed
 
 MARKS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 """Marks between columns that are recognised, in words."""
@@ -34,9 +33,7 @@ class Layout:
     names: list[str]
     """The cells with the names of the columns."""
     delimiter: str
-    """The mark between columns; a tab if blanks separate them."""
-    has_blanks: bool
-    """Whether blanks separate the columns."""
+    """The mark between columns."""
     above: int
     """The number of lines above the first row, blank ones not counted."""
     skipped: int
@@ -51,54 +48,36 @@ def find_table(text: str, usual: str, sep: str | None) -> Layout | None:
 
     `usual` is the mark between columns by the file's suffix, and `sep` the one that was given, if any.
     """
-    marks = [sep] if sep else [usual, *(mark for mark in MARKS if mark != usual)]
-    cuts = {mark: rows for mark in marks if (rows := _rows(text, mark)) is not None}
+    cuts = dict[str, Rows]()
+    for mark in [sep] if sep else [usual, *(mark for mark in MARKS if mark != usual)]:
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+        try:
+            cuts[mark] = [(rows.line_num, row) for row in rows if row]
+        except csv.Error:
+            continue
     starts = {mark: start for mark, rows in cuts.items() if (start := table_start(rows)) is not None}
-    has_blanks = False
-    if starts:
-        delimiter = min(starts, key=lambda mark: (starts[mark], -len(cuts[mark][starts[mark]][1])))
-        rows, above = cuts[delimiter], starts[delimiter]
-    else:
-        lines = [(at, line.split()) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
-        start = table_start(lines, True) if sep in (None, " ") and '"' not in text else None
-        has_blanks, delimiter = start is not None, "\t" if start is not None else sep or usual
-        rows, above = lines if has_blanks else _rows(text, delimiter) or [], start or 0
-    if not rows or (text.count("\n") > 2 * LINES and rows[0][0] >= text.count("\n")):
+    delimiter = min(starts, key=lambda mark: (starts[mark], -len(cuts[mark][starts[mark]][1])), default=sep or usual)
+    lines = cuts.get(delimiter, [])
+    if not lines or (text.count("\n") > 2 * LINES and lines[0][0] >= text.count("\n")):
         return None
-    cells = [row for _, row in rows]
+    cells, notes = [row for _, row in lines], list[str]()
+    above = starts.get(delimiter, 0)
     above += header_row(cells[above : above + LINES])
-    names, titles, notes = cells[above], cells[:above], list[str]()
-    is_next = bool(titles) and rows[above - 1][0] == rows[above][0] - 1 and len(titles[-1]) == len(names)
-    if is_next and len(filled(titles[-1])) > 1 and not has_blanks and not titles[-1][0].startswith("#"):
-        names = _with_groups(titles.pop(), names, notes)
-    mark = " " if has_blanks else delimiter
-    if texts := [words for row in titles if (words := mark.join(row).strip(f"# {mark}")[:SHOWN])]:
+    titles = (delimiter.join(filter(None, row)).strip("# ")[:SHOWN] for row in cells[:above])
+    if texts := [words for words in titles if words]:
         notes.append(f"What stands above the column names is left out ({listed(texts, 3)}).")
-    body = cells[above + 1 : above + LINES]
-    units = units_note(body[0], body[1:]) if len(body) > 3 else None
-    above += 2 if units else 1
-    prefer = usual_decimal(cells[above:], "," if delimiter == ";" else ".")
-    strange = [name.strip() for name in names if looks_like_data(name)]
-    if len(strange) >= len(names) / 2:
-        words = f"The names of columns look like a row of data ({listed(strange, 3)})"
-        notes.append(f"{words}: if the file has no line of names, put one before its first line.")
-    return Layout(names, delimiter, has_blanks, above, rows[above - 1][0], prefer, notes + ([units] if units else []))
+    body, names = cells[above + 1 : above + LINES], cells[above]
+    if len(body) > 3 and (units := units_note(body[0], body[1:])):
+        above += 1
+        notes.append(units)
+    prefer = usual_decimal(cells[above + 1 : above + LINES], "," if delimiter == ";" else ".")
+    return Layout(names, delimiter, above + 1, lines[above][0], prefer, notes)
 
 
-def _rows(text: str, mark: str) -> Rows | None:
-    """The cells into which a mark cuts the first lines of a file; None if it does not cut them."""
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
-    try:
-        return [(rows.line_num, row) for row in rows if row]
-    except csv.Error:
-        return None
-
-
-def table_start(rows: Rows, by_blanks: bool = False) -> int | None:
+def table_start(rows: Rows) -> int | None:
     """How many rows stand above those that all have as many cells, two or more; None if there are no such rows.
 
-    Above them may stand titles: comments that begin with #, and rows of one cell. Blanks cut titles and texts too:
-    anything may stand above rows that they cut, but most cells below the first one must be numbers.
+    Above them may stand titles: comments that begin with #, and rows of one cell.
 
     Examples
     --------
@@ -106,15 +85,19 @@ def table_start(rows: Rows, by_blanks: bool = False) -> int | None:
     1
     """
     some = [row for _, row in rows[: LINES + 1]]
-    width = len(some[-1])
-    others = [at for at, row in enumerate(some) if len(row) != width or (by_blanks and row[0] == "#")]
-    above = max(others, default=-1) + 1
-    if by_blanks:
-        cells = [cell for row in some[above + 1 :] for cell in row]
-        is_table = sum(map(is_number, cells)) > len(cells) / 2
-    else:
-        is_table = all(row[0].lstrip().startswith("#") or len(filled(row)) <= 1 for row in some[:above])
-    return above if is_table and width > 1 and above <= min(TITLES, max(len(some) - 2, 0)) else None
+    width = len(some[-1]) if some else 0
+    above = max((at + 1 for at, row in enumerate(some) if len(row) != width), default=0)
+    are_titles = all(row[0].lstrip().startswith("#") or len(filled(row)) <= 1 for row in some[:above])
+    return above if are_titles and width > 1 and above <= min(TITLES, max(len(some) - 2, 0)) else None
+
+
+def are_cut_by_blanks(text: str) -> bool:
+    """Whether blanks cut the first lines of a file, but for comments, into as many cells each, most of them numbers."""
+    rows = [line.split() for line in text.splitlines() if line.strip()][: LINES + 1]
+    table = [row for row in rows if len(row) == len(rows[-1]) and row[0] != "#"]
+    is_even = all(row in table or row[0].startswith("#") for row in rows) and len(rows[-1]) > 1 and '"' not in text
+    cells = [cell for row in table[1:] for cell in row]
+    return is_even and sum(map(is_number, cells)) > len(cells) / 2
 
 
 def header_row(rows: Sequence[Cells]) -> int:
@@ -126,11 +109,11 @@ def header_row(rows: Sequence[Cells]) -> int:
     counts = [len(filled(row)) for row in rows]
     most = max(counts)
     for place, (row, count) in enumerate(zip(rows, counts, strict=True)):
-        below = rows[place + 1 : place + 2]
-        if 2 * count > most or (2 * count == most and (row[0] == "" or not are_texts(below))):
-            has_gaps = count < most - 1 and row[0] != ""
-            is_above = has_gaps and are_texts(below) and counts[place + 1] == most
-            return place + (is_above and not are_texts(rows[place + 2 :]))
+        is_followed = row[0] != "" and are_texts(rows[place + 1 : place + 2])
+        is_title = 2 * count < most or (2 * count == most and is_followed)
+        names_groups = count < most - 1 and is_followed and counts[place + 1] == most
+        if not is_title and not (names_groups and not are_texts(rows[place + 2 :])):
+            return place
     return 0
 
 
@@ -142,22 +125,7 @@ def filled(row: Cells) -> list[int]:
 def are_texts(rows: Sequence[Cells]) -> bool:
     """Whether some rows hold texts alone, and no numbers or codes for missing values; no rows do not."""
     cells = (row[place].strip() for row in rows for place in filled(row))
-    return bool(rows) and not any(is_number(cell) or is_code(cell) for cell in cells)
-
-
-def _with_groups(row: Cells, names: list[str], notes: list[str]) -> list[str]:
-    """The names of columns below names of groups of columns; the group's comes first where names occur twice."""
-    groups = list(accumulate(row, _last))
-    shown = listed([group for group in dict.fromkeys(groups) if group and group not in names], 3)
-    notes.append(f"Column names are in two rows; the upper one ({shown}) names groups of columns.")
-    if len(set(names)) == len(names):
-        return names
-    return [name if group == name else f"{group} {name}".strip() for group, name in zip(groups, names, strict=False)]
-
-
-def _last(text: str, cell: str) -> str:
-    """The later of two texts that is not empty."""
-    return cell or text
+    return bool(rows) and not any(is_number(cell) or cell.lower() in MISSING_TEXTS for cell in cells)
 
 
 def units_note(cells: Cells, rows: Sequence[Cells]) -> str | None:
@@ -168,13 +136,12 @@ def units_note(cells: Cells, rows: Sequence[Cells]) -> str | None:
     >>> units_note(["s", "", "[m/s]"], [["0.5", "a", "3"], ["1.5", "b", "4"]])
     "The row of units below the column names is left out ('s', '[m/s]')."
     """
-    below = [row for row in rows if len(row) == len(cells)]
+    cells, below = [cell.strip() for cell in cells], [row for row in rows if len(row) == len(cells)]
     numeric = [place for place in range(len(cells)) if all(is_number(row[place]) for row in below)]
     are_units = all(
-        len(cell) <= LONGEST_UNIT and UNIT.fullmatch(cell) and (cell == "1" or not is_number(cell))
-        for cell in map(str.strip, cells)
+        len(cell) <= LONGEST_UNIT and UNIT.fullmatch(cell) and (cell == "1" or not is_number(cell)) for cell in cells
     )
-    named = any(cell not in ("", "1") and not is_code(cell) for cell in (cells[place].strip() for place in numeric))
+    named = any(cells[place] not in ("", "1") and cells[place].lower() not in MISSING_TEXTS for place in numeric)
     if len(below) < 2 or not named or 2 * len(numeric) < len(cells) or not are_units:
         return None
     return f"The row of units below the column names is left out ({listed([cell for cell in cells if cell], 3)})."
@@ -191,17 +158,3 @@ def usual_decimal(rows: Sequence[Cells], usual: str) -> str:
     matches = [match for row in rows for cell in row if (match := DECIMAL.fullmatch(cell.strip()))]
     marks = {match["mark"] or match["zero"] for match in matches}
     return marks.pop() if len(marks) == 1 else usual
-
-
-def looks_like_data(name: str) -> bool:
-    """Whether the name of a column is a number that is no year and no place, so that it may be a value.
-
-    Examples
-    --------
-    >>> [looks_like_data(name) for name in ("area", "2019", "7", "9.7", "23,288", "001")]
-    [False, False, False, True, True, True]
-    """
-    name = name.strip()
-    if re.fullmatch(r"[12]\d{3}|0|[1-9]\d{0,2}", name):
-        return False
-    return bool(re.fullmatch(r"[-+]?[\d.,]*\d[\d.,]*", name)) and not re.fullmatch(r"[\d.]+\.[\d]+\.[\d.]+", name)

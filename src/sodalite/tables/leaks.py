@@ -42,17 +42,15 @@ def leaks(X: Floats, y: Floats, mapping: Preprocessing, options: Options) -> lis
             notes.append(f"{name!r} is the target but for scale: {_remedy([group], options)}.")
         elif group not in mapping.dates and len(np.unique(column)) > len(y) / 4 and _curve(column, y) < FUNCTION:
             notes.append(f"{name!r} alone tells the target: {_remedy([group], options)}.")
-    if notes:
-        return notes
-    if parts := _parts(X, y, groups):
-        return [f"The target is a sum or difference of {listed(parts)}: {_remedy(parts, options)}."]
-    if (targets > 0).all():
+    if not notes and (parts := _parts(X, y, groups)):
+        notes.append(f"The target is a sum or difference of {listed(parts)}: {_remedy(parts, options)}.")
+    if not notes and (targets > 0).all():
         some = np.flatnonzero((X > 0).all(axis=0) & (np.ptp(X, axis=0) > 0)).tolist()
         logs = np.log(targets) - np.log(targets).mean()
         logs /= max(float(np.std(logs)), 1e-300)
         if parts := _parts(np.log(X[:, some]), logs, [groups[at] for at in some]):
-            return [f"The target is a product or ratio of {listed(parts)}: {_remedy(parts, options)}."]
-    return []
+            notes.append(f"The target is a product or ratio of {listed(parts)}: {_remedy(parts, options)}.")
+    return notes
 
 
 def _remedy(columns: Sequence[str], options: Options) -> str:

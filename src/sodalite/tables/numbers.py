@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,19 +14,18 @@ from ..core.optional import require
 from ..core.types import Floats
 from ..exceptions import TableError
 from .base import CORRECT, is_number
-from .column import Coded, Column, Lookup, Options, Reading
-from .parts import Parts, parts_of
-from .values import Values
+from .column import Column, Options, Reading
+from .values import Parts, Values, parts_of
 
+SHOWN = 3  # ways to write numbers of which a note shows an example
+MOST_SHOWN = 1000  # texts among which these are sought
 FEWEST = 10  # rows below which a code for missing values cannot be told from a value
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)
 """Numbers by which missing values are often coded."""
 
-CODE = re.compile(r"[A-Za-z]{0,3}[-/.]?[0-9]+[-/.]?[A-Za-z]{0,3}")  # a code of digits and few letters
 SIGNS = r"[$€£¥₹]|USD|EUR|CHF|GBP|US\$"
 MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "bn": 1e9, "Bn": 1e9}
 MULTIPLES |= {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-MULTIPLE_WORDS = {1e3: "thousands", 1e6: "millions", 1e9: "billions", 1e12: "trillions"}
 QUANTITIES = {
     "length": {"mm": 1e-3, "cm": 1e-2, "m": 1.0, "km": 1e3, "in": 0.0254, "ft": 0.3048, "yd": 0.9144, "mi": 1609.344},
     "mass": {"mg": 1e-6, "g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237, "lbs": 0.45359237, "oz": 0.028349523125},
@@ -37,6 +36,7 @@ UNITS = {unit: (what, size) for what, units in QUANTITIES.items() for unit, size
 SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
 _GAP = rf"[\s{SPACES}]*"
 _MINUS, _QUOTES, _ABOUT = "[-\u2212]", "'\u2019", "<>\u2264\u2265~\u2248"
+_UNSEPARATED = str.maketrans("", "", _QUOTES + SPACES)
 FEET = re.compile(
     r"(?P<feet>\d+)\s*(?:['\u2019\u2032]|ft\.?|feet)\s*"
     r"(?:(?P<inches>\d|1[01]|\d\.\d+|1[01]\.\d+)\s*(?:\"|''|[\u201d\u2033]|in\.?|inches)?)?"
@@ -59,10 +59,6 @@ class Numbers(Column):
     """The decimal mark in texts and, if it is unusual, the mark between thousands."""
     unit: str = ""
     """The unit of `UNITS` that numbers in texts are converted to; empty if they have none of these."""
-
-    def encode(self, get: Lookup) -> Coded:
-        numbers = self.numbers(get(self.name))
-        return self.coded(self.filled(numbers)[:, None], np.isnan(numbers))
 
     def parse(self, texts: tuple[str, ...]) -> Floats:
         return read_numbers(texts, self.form[0], self.form[1:] or None, unit=self.unit)[0]
@@ -87,7 +83,7 @@ class Numbers(Column):
             numbers, written = read_numbers(values.used_texts, options.decimal, options.thousands, options.prefer)
             if np.isnan(numbers).any():
                 return None
-            column, words = cls(name, written.form, written.unit if written.unit in UNITS else ""), written.words
+            column, words = cls(name, written.form, written.unit), written.words
         elif values.kind != "number":
             return None
         data = column.numbers(values)
@@ -118,28 +114,15 @@ def sentinel_note(what: str, known: Floats) -> list[str]:
     return []
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """How numbers are written in a column of texts."""
 
-    decimal: str = "."
-    thousands: str = ""
-    """The separator that occurs; empty if none does."""
+    form: str = "."
+    """The marks by which further texts are read: the decimal mark and, if it is unusual, that between thousands."""
     unit: str = ""
-    """A currency, "%" or a unit that stands at every number, or that others are converted to."""
-    words: str = field(default="", compare=False)
+    """The unit of `UNITS` that numbers are converted to; empty if they have none of these."""
+    words: str = ""
     """What was read, in words; empty for plain numbers."""
-
-    @property
-    def form(self) -> str:
-        """The marks by which further texts of the column are read: the decimal mark and, if it is unusual, the other.
-
-        Examples
-        --------
-        >>> Written(",", ".").form, Written(".", "_").form
-        (',', '._')
-        """
-        return self.decimal + ("" if self.thousands in (",", ".", "'", "\u2019", *SPACES) else self.thousands)
 
 
 def read_numbers(
@@ -162,126 +145,98 @@ def read_numbers(
     --------
     >>> read_numbers(("$1,234.50", "$-3"))[0].tolist()
     [1234.5, -3.0]
-    >>> read_numbers(("1.234,5 %", "7 %"))[1]
-    Written(decimal=',', thousands='.', unit='%', words="numbers with '%', decimal commas, '.' between thousands")
+    >>> read_numbers(("1.234,5 %", "7 %"))[1].words
+    'numbers such as 1.234,5 % (1234.5), 7 % (7)'
+    >>> read_numbers(("185 cm", "1.7 m"))[1]
+    Written(form='.', unit='cm', words='numbers in cm such as 185 cm (185), 1.7 m (170)')
     """
-    is_plain = decimal in (None, ".") and not thousands and not unit and all(map(is_number, texts))
-    if is_plain and (decimal or prefer == "."):
-        return _plain(texts), Written()
-    if any(FEET.fullmatch(text) for text in texts):
+    plain = np.array([float(text) if is_number(text) else np.nan for text in texts])
+    is_usual = decimal in (None, ".") and not thousands and (decimal or prefer == ".")
+    if is_usual and not unit and all(map(is_number, texts)):
+        return plain, Written()
+    feet, written, doubt = [FEET.fullmatch(text) for text in texts], texts, ""
+    if any(feet):
         decimal = decimal or "."
-        texts = tuple(_in_feet(text, decimal) for text in texts)
+        whole = (match and f"{int(match['feet']) + float(match['inches'] or 0) / 12!r} ft" for match in feet)
+        texts = tuple(
+            number.replace(".", decimal) if number else text for number, text in zip(whole, texts, strict=True)
+        )
     parts = parts_of(tuple(text.replace(thousands, "") if thousands else text for text in texts), NUMBER)
     if not parts.match.any():
-        return _plain(texts), Written()
-    other = "," if prefer == "." else "."
-    marks = [decimal] if decimal else [mark for mark in (prefer, other) if mark != thousands]
-    tried = [_read(texts, parts, mark, thousands, unit) for mark in marks]
-    most = max(int(np.isfinite(numbers).sum()) for numbers, _ in tried)
-    first, *others = (each for each in tried if np.isfinite(each[0]).sum() == most)
-    if not others or np.array_equal(first[0], others[0][0], equal_nan=True):
-        return first
-    return _likelier([digits.strip() for digits in parts["digits"].each if digits.strip()], first, others[0])
-
-
-def _plain(texts: Sequence[str]) -> Floats:
-    """Texts as numbers, NaN for those that Python's float does not read."""
-    return np.array([float(text) if is_number(text) else np.nan for text in texts])
-
-
-def _in_feet(text: str, decimal: str) -> str:
-    """Feet and inches as feet, with a decimal mark; any other text as it is."""
-    match = FEET.fullmatch(text)
-    return f"{int(match['feet']) + float(match['inches'] or 0) / 12!r} ft".replace(".", decimal) if match else text
-
-
-def _likelier(
-    digits: Sequence[str], usual: tuple[Floats, Written], other: tuple[Floats, Written]
-) -> tuple[Floats, Written]:
-    """The likelier of two readings of one column, each of which reads all texts and takes one mark for decimal.
-
-    Three digits follow the mark wherever the readings differ. If all numbers that are 1000 or more have the mark, and
-    as many digits before it as numbers of several sizes have, it separates thousands. Where a point is the usual
-    decimal mark, a point is decimal. `digits` are the numbers without sign and unit, as they stand.
-    """
-    used = {mark for number in digits for mark in number if mark in ",."}
-    if len(used) > 1 or used == {usual[1].decimal} == {"."}:
-        return usual
-    mark = used.pop()
-    decimal, separating = (usual, other) if usual[1].decimal == mark else (other, usual)
-    before = {len(number.partition(mark)[0]) for number in digits if mark in number}
-    whole = [number for number in digits if mark not in number and number.strip("0")]
-    if any(len(number) > 3 for number in whole):
-        return decimal
-    if len(before) > 1 or whole:
-        return separating
-    numbers, written = usual
-    number = next(number for number in digits if mark in number)
-    what, option = ("separates thousands", "thousands") if mark == written.decimal else ("is decimal", "decimal")
-    doubt = f" (if the mark in {number!r} {what}, --{option} {mark})"
-    return numbers, replace(written, words=written.words + doubt)
-
-
-def _read(texts: Sequence[str], parts: Parts, decimal: str, thousands: str | None, unit: str) -> tuple[Floats, Written]:
-    """Texts as numbers by one decimal mark, and in one unit; `parts` are those by `NUMBER`."""
-    numbers = _numbers(parts, decimal, {",": ".", ".": ","}.get(decimal, ",") if thousands is None else thousands)
-    is_read = ~np.isnan(numbers)
-    for at in np.flatnonzero(~parts.match).tolist():  # such as inf
-        numbers[at] = float(texts[at]) if is_number(texts[at]) else np.nan
-    stands = parts.either("prefix", "suffix")
-    counts = Counter(stands.each[at] for at in stands.codes[is_read].tolist())
+        return plain, Written()
+    others = {",": ".", ".": ","}
+    if decimal is None:
+        decimal, doubt = (others[thousands], "") if thousands in others else decimal_mark(parts["digits"].each, prefer)
+    between = others.get(decimal, ",") if thousands is None else thousands
+    numbers = _without_units(parts, decimal, between)
+    prefix, suffix = (parts[name].map(str).tolist() for name in ("prefix", "suffix"))
+    stands = [before or after for before, after in zip(prefix, suffix, strict=True)]
+    counts = Counter(np.array(stands)[~np.isnan(numbers)].tolist())
     singular = {one: one[:-1] if one.endswith("s") and one[:-1] in counts else one for one in counts}  # of years
-    units, multiples, others = set(singular.values()), set[str](), list[str]()
-    (quantity, *more) = {UNITS[one][0] if one in UNITS else one for one in units} or {""}
-    if not more and quantity in QUANTITIES and (UNITS[unit][0] == quantity if unit else len(units) > 1):
+    units = set(singular.values())
+    numbers = np.where(parts.match, numbers, plain)  # such as inf
+    quantities = {UNITS[one][0] if one in UNITS else "" for one in units}
+    if units == {"m"} and all(text.endswith(" m") for text in texts):
+        unit = unit or "m"  # 1.85 m is a length, 1.5m are millions
+    if len(quantities) == 1 and quantities != {""} and (len(units) > 1 or unit):
         unit = unit or max(units, key=lambda one: counts[one])
-        others = sorted(units - {unit})
-        sizes = {one: UNITS[each][1] / UNITS[unit][1] for one, each in singular.items() if each != unit}
-        numbers = numbers * stands.map(lambda one: sizes.get(one, 1.0))
-    elif len(own := {"" if one in MULTIPLES else one for one in units}) > 1:
-        return _plain(texts), Written()  # some have a unit and some do not: these are not the same quantity
+        if quantities != {UNITS[unit][0]}:
+            return plain, Written()
+        sizes = {one: UNITS[each][1] / UNITS[unit][1] for one, each in singular.items()}
+        numbers = numbers * np.array([sizes.get(one, 1.0) for one in stands])
+    elif len({"" if one in MULTIPLES else one for one in units}) > 1:
+        return plain, Written()  # some have a unit and some do not: these are not the same quantity
     else:
-        unit, multiples = "".join(own), parts["suffix"].among(is_read) & set(MULTIPLES)
+        unit = "".join(units & set(UNITS) - set(MULTIPLES)) if len(units) == 1 else ""
         numbers = numbers * parts["suffix"].map(lambda one: MULTIPLES.get(one, 1.0))
-    marks = sorted(parts["about"].among(is_read) | parts["more"].among(is_read))
-    separators = {mark for mark in "".join(parts["digits"].among(is_read)) if not mark.isdigit()} - {decimal}
-    separators |= {thousands} if thousands and any(thousands in text for text in texts) else set()
-    separator = min(separators, default="")
-    words = [repr(unit)] if unit else []
-    words += [f"{', '.join(map(repr, others))} converted to it"] if others else []
-    words += ["decimal commas"] if decimal == "," and any("," in text for text in texts) else []
-    words += [f"{repr(separator) if separator not in SPACES else 'blanks'} between thousands"] if separator else []
-    words += [f"{multiple!r} for {MULTIPLE_WORDS[MULTIPLES[multiple]]}" for multiple in sorted(multiples)]
-    words += ["negative ones in brackets"] if parts["open"].among(is_read) else []
-    if marks:
-        shown = " and ".join(map(repr, marks))
-        words.append(f"{shown} at some of them, which {'are' if len(marks) > 1 else 'is'} passed over")
-    return numbers, Written(decimal, separator, unit, f"numbers with {', '.join(words)}" if words else "")
+    shapes: dict[str, str] = {}  # an example of each way to write a number
+    for text, number in zip(written[:MOST_SHOWN], numbers.tolist(), strict=False):
+        if len(shapes) < SHOWN and not np.isnan(number) and (not is_number(text) or float(text) != number):
+            shapes.setdefault(re.sub(r"\d+", "0", text), f"{text} ({number:.10g})")
+    used = "" if not thousands or thousands in others else thousands
+    shown, converted = ", ".join(shapes.values()), f" in {unit}" if unit and (len(units) > 1 or any(feet)) else ""
+    return numbers, Written(decimal + used, unit, f"numbers{converted} such as {shown}{doubt}" if shapes else "")
 
 
-def _numbers(parts: Parts, decimal: str, thousands: str) -> Floats:
-    """Numbers in parts, without units; NaN where separators are not in their places."""
+def _without_units(parts: Parts, decimal: str, between: str) -> Floats:
+    """The numbers of parts by `NUMBER`, with a mark between thousands; NaN where marks are not in their places."""
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    mark, separator = re.escape(decimal), f"[{re.escape(thousands)}{_QUOTES}{SPACES}]"
+    mark, separator = re.escape(decimal), f"[{re.escape(between)}{_QUOTES}{SPACES}]"
     grouped = rf"^(?:[0-9]+|[1-9][0-9]{{0,2}}(?:{separator}[0-9]{{3}})+)?(?:{mark}[0-9]*)?$"
     digits = compute.utf8_trim_whitespace(arrow.array(parts["digits"].each, arrow.string()))
-    plain = compute.replace_substring(compute.replace_substring_regex(digits, separator, ""), decimal, ".")
-    in_place = compute.and_(
-        compute.match_substring_regex(digits, grouped), compute.match_substring_regex(digits, "[0-9]")
-    )
-    numbers = compute.if_else(in_place, plain, None).cast(arrow.float64()).to_numpy(zero_copy_only=False)
-    signs = (parts[name].map(lambda mark: mark not in ("", "+")) for name in ("open", "sign", "sign2"))
+    bare = compute.replace_substring(compute.replace_substring_regex(digits, separator, ""), decimal, ".")
+    in_place = [compute.match_substring_regex(digits, pattern) for pattern in (grouped, "[0-9]")]
+    found = compute.if_else(compute.and_(*in_place), bare, None).cast(arrow.float64()).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore", invalid="ignore"):
-        whole = numbers[parts["digits"].codes] * parts["exponent"].map(lambda exponent: float(f"1{exponent}"))
-    return np.asarray(np.where(np.logical_or.reduce([*signs]), -whole, whole))
+        numbers = found[parts["digits"].codes] * parts["exponent"].map(lambda exponent: float(f"1{exponent}"))
+    signs = [parts[name].map(lambda sign: sign not in ("", "+")) for name in ("open", "sign", "sign2")]
+    return np.asarray(np.where(np.logical_or.reduce(signs), -numbers, numbers))
 
 
-def in_several_currencies(texts: tuple[str, ...]) -> tuple[str, str] | None:
-    """Two texts, where all are amounts but in different currencies, such as $ and €; None if they are anything else."""
-    signs = parts_of(texts, NUMBER).either("prefix", "suffix")
-    which, first = np.unique(signs.codes, return_index=True)
-    used = {signs.each[at] for at in which}
-    if len(used) < 2 or not all(re.fullmatch(SIGNS, sign) for sign in used):
-        return None
-    one, other = np.sort(first)[:2]
-    return texts[one], texts[other]
+def decimal_mark(digits: Sequence[str], prefer: str) -> tuple[str, str]:
+    """The decimal mark of numbers without signs and units, and how to overrule it, in words, if they leave it open.
+
+    A mark with other than three digits after it, or with none but zeros before it, is decimal. If three follow every
+    mark, it separates thousands if all numbers of 1000 and more have it, and numbers of several sizes occur. Where a
+    point is the usual decimal mark, a point is decimal.
+    """
+    plain = [number.translate(_UNSEPARATED) for number in digits]
+    marked = [number for number in plain if "," in number or "." in number]
+    unclear = [number for number in marked if re.fullmatch(r"[1-9]\d{0,2}[.,]\d{3}", number)]
+    clear = set[str]()
+    for number in set(marked) - set(unclear):
+        mark = number[max(number.rfind(","), number.rfind("."))]
+        clear.add({",": ".", ".": ","}[mark] if number.count(mark) > 1 else mark)
+    used = {mark for number in unclear for mark in number if mark in ",."}
+    if len(clear) == 1 and (mark := clear.pop()):
+        return mark, ""
+    if clear or len(used) != 1 or used == {prefer} == {"."}:
+        return prefer, ""
+    mark = used.pop()
+    whole = [number for number in plain if number.isdigit() and number.strip("0")]
+    if any(len(number) > 3 for number in whole):
+        return mark, ""
+    if whole or len({len(number) for number in unclear}) > 1:
+        return {",": ".", ".": ","}[mark], ""
+    what, option = ("separates thousands", "thousands") if mark == prefer else ("is decimal", "decimal")
+    return prefer, f" (if the mark in {unclear[0]!r} {what}, {option}={mark!r})"

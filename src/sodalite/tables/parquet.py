@@ -20,12 +20,12 @@ from ..core.optional import require
 from ..core.types import Floats, Indices
 from ..core.words import counted
 from ..exceptions import TableError
-from .base import listed, readable
+from .base import check_columns, listed, readable
 from .numbers import Numbers
-from .paths import PARQUET, parquet_files
-from .preprocessing import Preprocessing, check_columns
+from .preprocessing import Preprocessing
 from .training import Training
 
+PARQUET = (".parquet", ".pq")  # suffixes of Parquet files; files of a folder with other suffixes are not read
 KEPT = 2  # row groups in memory at a time: as many as threads need that read neighbouring rows
 
 
@@ -60,18 +60,28 @@ class ParquetRows(Joined):
     """
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None, dtype: Any = None) -> None:
-        self.path, files = Path(path), _files(Path(path))
-        about = [_metadata(file) for file in files]
-        schemas = [meta.schema.to_arrow_schema() for meta in about]
-        self.names = list(schemas[0].names if columns is None else columns)
+        arrow, self.path = require("pyarrow", "parquet"), Path(path)
+        about = {file: _metadata(file) for file in _files(self.path)}
+        schemas = {file: meta.schema.to_arrow_schema() for file, meta in about.items()}
+        first = next(iter(schemas.values()))
+        self.names = list(first.names if columns is None else columns)
         if not self.names:
             raise TableError(f"{path} has no columns to read.")
-        for file, schema in zip(files, schemas, strict=True):
-            _check_columns(file, schema, self.names)
-        kinds = {str(schemas[0].field(name).type) for name in self.names}
+        for file, schema in schemas.items():
+            check_columns(str(file), schema.names, self.names)
+            counts, tests = Counter(schema.names), ("is_integer", "is_floating", "is_boolean")
+            if twice := [name for name in self.names if counts[name] > 1]:
+                raise TableError(f"{file} has two columns named {twice[0]!r}.")
+            types = {name: schema.field(name).type for name in self.names}
+            if other := [name for name in types if not any(getattr(arrow.types, test)(types[name]) for test in tests)]:
+                raise TableError(
+                    f"{file}: {listed(other)} {'hold' if len(other) > 1 else 'holds'} no numbers. Name the columns to "
+                    f"use, or encode these first."
+                )
+        kinds = {str(first.field(name).type) for name in self.names}
         kind = np.dtype(dtype or (np.float32 if kinds == {"float"} else np.float64))
         kept, groups, gaps = _Kept(), [], Counter[str]()
-        for file, meta in zip(files, about, strict=True):
+        for file, meta in about.items():
             for number in range(meta.num_row_groups):
                 part = meta.row_group(number)
                 groups.append(_Group(file, number, part.num_rows, tuple(self.names), kind, kept))
@@ -191,18 +201,10 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _check_columns(file: Path, schema: Any, names: Sequence[str]) -> None:
-    """Refuse a file that lacks a column, has it twice, or holds no numbers in it."""
-    types, counts = require("pyarrow", "parquet").types, Counter(schema.names)
-    check_columns(str(file), schema.names, names)
-    if twice := [name for name in names if counts[name] > 1]:
-        raise TableError(f"{file} has two columns named {twice[0]!r}.")
-    numeric = (types.is_integer, types.is_floating, types.is_boolean)
-    if other := [name for name in names if not any(test(schema.field(name).type) for test in numeric)]:
-        raise TableError(
-            f"{file}: {listed(other)} {'hold' if len(other) > 1 else 'holds'} no numbers. Name the columns to use, "
-            f"or encode these first."
-        )
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files in and below a folder, sorted by name, without names that begin with a dot or an underscore."""
+    found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in PARQUET and file.is_file())
+    return [file for file in found if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
 
 
 def open_parquet(

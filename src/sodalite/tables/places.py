@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,17 +11,13 @@ import numpy as np
 
 from ..core.types import Floats
 from ..exceptions import TableError
-from .column import Coded, Column, Lookup, Options, Reading
-from .column_names import is_named, stem
-from .numbers import Numbers, read_numbers
-from .parts import parts_of
-from .values import Values
+from .column import Coded, Column, Lookup, Options, Reading, is_named, match_name
+from .values import Values, parts_of
 
 AXES = ("east", "north", "up")
 """The axes of a place: kilometres from the centre of the data, `up` being towards the sky there."""
 RADIUS = 6371.0  # the Earth's mean radius, in kilometres
 CAP = 10.0  # degrees around the centre within which a map is flat to 1.5 %: cos 10 degrees; `up` is left out then
-DEGREES = "degrees"  # the form of texts with marks of degrees, minutes and seconds, or with N, S, E and W
 FARTHEST = (90.0, 360.0)  # the largest latitude and longitude, in degrees
 ANGLE = (
     r"(?i:(?P<N>[NSEW])?\s*(?P<minus>[-+\x{2212}])?\s*(?P<D>\d+(?:[.,]\d+)?)\s*(?:[\x{b0}\x{ba}\x{ad}]|deg)?"
@@ -36,14 +33,14 @@ class Places(Column):
     """Latitudes and longitudes as points: `name` is the column of latitudes, or of both."""
 
     kind: ClassVar[str] = "place"
+    kinds: ClassVar[tuple[str, ...]] = ("number",)
+    needs: ClassVar[str] = "degrees, as 47.5 or 47\u00b030'00\" N for instance"
     partner: str | None = None
     """The column of longitudes; None if both stand in one cell."""
     centre: tuple[float, float] = (0.0, 0.0)
     """The latitude and the longitude of the origin."""
     parts: tuple[str, ...] = ("up",)
     """The axes, of `AXES`."""
-    form: str = "."
-    """The decimal mark, or `DEGREES`."""
 
     @property
     def sources(self) -> list[str]:
@@ -51,10 +48,6 @@ class Places(Column):
 
     def inputs(self) -> list[str]:
         return [f"{self.label} {axis}" for axis in self.parts]
-
-    @property
-    def needs(self) -> str:
-        return "degrees, as 47.5 or 47\u00b030'00\" N for instance"
 
     def parse(self, texts: tuple[str, ...]) -> Floats:
         return read_degrees(texts) if self.partner else read_pairs(texts)
@@ -64,7 +57,11 @@ class Places(Column):
         gaps = np.asarray(np.isnan(both).any(axis=0))
         if self.fill is not None:  # a missing place is at the centre
             both = np.where(gaps, np.array(self.centre)[:, None], both)
-        return self.coded(place(both[0], both[1], self.centre, self.parts), gaps)
+        return self.coded(self.points(*both), gaps)
+
+    def expand(self, data: Floats) -> Floats:
+        """Latitudes and longitudes, one after the other, as inputs."""
+        return self.points(*data.reshape(-1, 2).T)
 
     def points(self, latitude: Floats, longitude: Floats) -> Floats:
         """The inputs at some latitudes and longitudes, of shape (n, axes)."""
@@ -76,11 +73,7 @@ class Places(Column):
 
     def angles(self, get: Lookup) -> Floats:
         """Latitudes and longitudes, of shape (2, n), NaN where one is missing."""
-        parts, in_degrees = [], self.form == DEGREES
-        for name in self.sources:
-            values, plain = get(name), Numbers(name, "." if in_degrees else self.form)
-            column = replace(self, name=name) if in_degrees and values.kind == "text" else plain
-            parts.append(column.numbers(values).T)
+        parts = [replace(self, name=name).numbers(get(name)).T for name in self.sources]
         both = np.vstack([*parts, *parts] if self.partner is None and parts[0].ndim == 1 else parts)
         for at, (data, most) in enumerate(zip(both, FARTHEST, strict=True)):
             far = np.flatnonzero(np.abs(data) > most)
@@ -99,52 +92,48 @@ class Places(Column):
         both = read_pairs(texts)
         if np.isnan(both).any() or (np.abs(both) > FARTHEST).any():
             return None
-        return cls(name, form=DEGREES).located(lambda name: values, options)
+        return cls(name).located(lambda name: values, options)
 
     def located(self, get: Lookup, options: Options) -> Reading:
         """The reading of these columns, whose values are known to be places."""
-        both = self.angles(get)
+        both, how = self.angles(get), ""
         x, y, z = np.nanmean(_sphere(*both), axis=0).tolist()  # the direction of the mean of their points
         centre = float(np.degrees(np.arctan2(z, np.hypot(x, y)))), float(np.degrees(np.arctan2(y, x)))
         up = place(both[0], both[1], centre, AXES)[:, 2]
-        parts = AXES[:2] if np.nanmin(up) >= RADIUS * (np.cos(np.radians(CAP)) - 1) else AXES
-        column = replace(self, centre=centre, parts=parts).with_gaps(both.sum(axis=0), options, 0.0)
-        how = {".": "", ",": ", with decimal commas"}.get(self.form[0], ", in degrees as people write them")
+        column = replace(
+            self, centre=centre, parts=AXES[:2] if np.nanmin(up) >= RADIUS * (np.cos(np.radians(CAP)) - 1) else AXES
+        )
+        texts = [text for name in self.sources if get(name).kind == "text" for text in get(name).used_texts]
+        if texts:
+            has_marks = self.partner is None or any(re.search(r"[^\d.,+\u2212\s-]", text) for text in texts)
+            how = ", in degrees as people write them" if has_marks else ", with decimal commas"
         are = "are" if self.partner else "is"
         note = f"{' and '.join(map(repr, self.sources))} {are} read as places on the globe{how}."
-        words = f"latitude and longitude, in km {', '.join(parts)}{how}"
-        return Reading(column.label, words, column, int(np.isnan(both).any(axis=0).sum()), (note,))
+        words = f"latitude and longitude, in km {', '.join(column.parts)}{how}"
+        return column.reading(words, both.sum(axis=0), options, [note], fill=0.0, values=both.T)
 
 
 def find_pair(names: Sequence[str], get: Lookup, options: Options) -> Places | None:
     """The columns of latitudes and longitudes: as given, or by their names and ranges."""
     if options.latlon is not None:
-        latitude, longitude = options.latlon
-        return Places(latitude, partner=longitude, form=_form(get(latitude), 90, options) or ".")
-    longitudes = {name: part for name in names if (part := stem(name, "longitude")) is not None}
-    for name in names:
-        partners = [other for other, part in longitudes.items() if part == stem(name, "latitude")]
-        if len(partners) == 1:
-            both = zip((name, partners[0]), FARTHEST, strict=True)
-            forms = {_form(get(part), most, options) for part, most in both}
-            if len(forms) == 1 and (form := forms.pop()) is not None:
-                return Places(name, partner=partners[0], form=form)
+        return Places(options.latlon[0], partner=options.latlon[1])
+    stems: dict[str, dict[tuple[str, ...], list[str]]] = {"latitude": {}, "longitude": {}}
+    for name in names:  # the word for a latitude or longitude, and what stands before and after it
+        for what, by_stem in stems.items():
+            if match := match_name(name, what):
+                by_stem.setdefault(tuple((match[group] or "").lower() for group in (1, 3)), []).append(name)
+    for stem, (latitude, *_) in stems["latitude"].items():
+        longitudes = stems["longitude"].get(stem, [])
+        if len(longitudes) == 1 and all(map(_are_degrees, map(get, (latitude, *longitudes)), FARTHEST)):
+            return Places(latitude, partner=longitudes[0])
     return None
 
 
-def _form(values: Values, most: float, options: Options) -> str | None:
-    """The decimal mark of different numbers of degrees, at most so many, or `DEGREES`; None for anything else."""
-    data, form = values.known, "."
-    if values.kind == "text":
-        texts = values.used_texts
-        data, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
-        form = written.form
-        if written.unit or np.isnan(data).any():
-            data, form = read_degrees(texts), DEGREES
-    elif values.kind != "number":
-        return None
-    is_place = len(data) > 0 and not np.isnan(data).any() and np.abs(data).max() <= most and np.ptp(data) > 0
-    return form if is_place else None
+def _are_degrees(values: Values, most: float) -> bool:
+    """Whether values are different numbers of degrees, at most so many."""
+    data = read_degrees(values.used_texts) if values.kind == "text" else values.known
+    is_angle = values.kind in ("number", "text") and len(data) > 0 and not np.isnan(data).any()
+    return is_angle and bool(np.abs(data).max() <= most and np.ptp(data) > 0)
 
 
 def read_degrees(texts: tuple[str, ...]) -> Floats:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Self
 
@@ -14,9 +13,8 @@ from ..core.state import Converter
 from ..core.types import Floats
 from ..core.words import counted
 from ..exceptions import TableError
-from .base import Table, listed, table_error
-from .column import Column, Lookup
-from .column_names import is_named
+from .base import Table, check_columns, table_error
+from .column import Column, Lookup, is_named
 from .columns import TRANSFORMERS
 from .dates import Dates
 from .unseen import Unseen
@@ -41,7 +39,8 @@ class Encoded:
 
 def imputed_notes(counts: Mapping[str, int]) -> list[str]:
     """What takes the place of missing values of columns that missed none in the fit, which are counted."""
-    words = f"Missing values of columns that missed none in the fit: {counted(counts)}; their middle is put in."
+    missed = f"Missing values of columns that missed none in the fit: {counted(counts)}"
+    words = f"{missed}; their middle is put in, with error bars as wide as other values would change the prediction."
     return [words] if counts else []
 
 
@@ -142,17 +141,3 @@ class Preprocessing:
                 f"{source} has missing values: {counted(encoded.missing)}. The model was not fitted with any."
             )
         return replace(encoded, X=np.concatenate(parts, axis=1), unseen=tuple(unseen))
-
-
-def check_columns(source: str, names: Sequence[str], wanted: Iterable[str], why: str = "") -> None:
-    """Refuse a table, called `source` in the message, with columns `names`, if it lacks one of the wanted columns."""
-    there = set(names)
-    if absent := [name for name in wanted if name not in there]:
-        near = nearest(absent[0], names)
-        raise TableError(f"{source} has no column {listed(absent)}{why}; it has {listed(names, 12)}.{near}")
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """The end of a message: a hint at the most similar of the names, if one is similar."""
-    close = [other for other in names if other.lower() == name.lower()] or get_close_matches(name, names, n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,27 +1,119 @@
-"""Opening tables by the suffix of their file: text, Parquet, Arrow, JSON, NPZ, Excel, databases, zips and patterns."""
+"""Opening tables by the suffix of their file: text, Parquet, Arrow, JSON, Excel, databases, zips and patterns."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sqlite3
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from glob import glob, has_magic
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from ..core.files import check_readable
+from ..core.optional import require
 from ..exceptions import TableError
-from .base import Dialect, Reader, Table, listed, readable
-from .binary import open_arrow, open_database, open_json, open_npz, open_parquet_file
-from .excel import open_excel
-from .text import open_text
+from .base import CHUNK, Dialect, Reader, Table, choose_part, listed, readable, unique
+from .text import open_excel, open_text, unzipped
 
 PART = "::"  # between the path of a file and which sheet, table, query or member of it is read
+QUERIES = ("select ", "with ", "from ")
+"""How a query of a database begins; all else is the name of a table."""
+
+
+def open_parquet_file(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
+    """A reader of a Parquet file, of which only the columns that are needed are read."""
+    parquet = require("pyarrow.parquet", "parquet")
+    with readable(name, "Parquet"):
+        file = parquet.ParquetFile(stream)
+        names = file.schema_arrow.names
+    is_unique = unique(names)[0] == names
+    return _streamed(name, "Parquet", names, lambda some: file.iter_batches(CHUNK, columns=some if is_unique else None))
+
+
+def open_arrow(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
+    """A reader of Arrow's own format, which is also Feather's: files and streams."""
+    ipc = require("pyarrow.ipc", "parquet")
+    with readable(name, "Arrow"):
+        is_file = stream.read(6) == b"ARROW1"
+        stream.seek(0)
+        file: Any = ipc.open_file(stream) if is_file else ipc.open_stream(stream)
+        names = file.schema.names
+
+    def batches(wanted: list[str]) -> Iterator[Any]:
+        for batch in map(file.get_batch, range(file.num_record_batches)) if is_file else file:
+            batch.validate(full=True)  # Arrow does not check offsets, and a wrong one crashes the process
+            yield batch
+
+    return _streamed(name, "Arrow", names, batches)
+
+
+def _streamed(name: str, what: str, every: list[str], batches: Callable[[list[str]], Iterable[Any]]) -> Reader:
+    """A reader of batches that have all columns, or those that are asked for."""
+    names, notes = unique(every)
+
+    def selected(wanted: list[str]) -> Iterator[Any]:
+        with readable(name, what):
+            for batch in batches(wanted):
+                named = batch.rename_columns(names) if batch.num_columns == len(names) else batch
+                yield named.select(wanted)
+
+    return Reader(name, names, selected, notes=notes)
+
+
+def open_json(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
+    """A reader of JSON lines, or of one list of objects."""
+    with readable(name, "JSON"):
+        stream = unzipped(stream)
+        is_list = stream.read(64).lstrip()[:1] == b"["
+        stream.seek(0)
+        if is_list:
+            return Reader.of(require("pyarrow", "cli").Table.from_pylist(json.load(stream)), name)
+        return Reader.of(require("pyarrow.json", "cli").read_json(stream), name)
+
+
+def open_database(path: str, part: str | None) -> Reader:
+    """A reader of a table of an SQLite or DuckDB database, or of what a query of it gives; nothing can change it.
+
+    `part` is the name of a table, or a query; a database of one table needs none.
+    """
+    name = path if part is None else f"{path}{PART}{part}"
+    with open(path, "rb") as stream:
+        is_sqlite = stream.read(16).startswith(b"SQLite format 3")
+    with readable(name, "a database"):
+        if is_sqlite:
+            base: Any = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
+            query = "select name from sqlite_master where type in ('table', 'view')"
+        else:
+            base = require("duckdb", "databases").connect(path, read_only=True)
+            query = "select table_name from information_schema.tables"
+        with closing(base):
+            if part is not None and part.lower().lstrip().startswith(QUERIES):
+                query = part
+            else:
+                names = [row[0] for row in base.execute(query).fetchall()]
+                quoted = choose_part(path, part, names, "table").replace('"', '""')
+                query = f'select * from "{quoted}"'
+            cursor = base.execute(query)
+            names = [column[0] for column in cursor.description]
+            columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
+            return Reader.of(require("pyarrow", "cli").table(list(map(_mixed, columns)), names), name)
+
+
+def _mixed(values: Any) -> Any:
+    """Python's values as an array of Arrow's: of several types, which SQLite allows in a column, as texts."""
+    arrow = require("pyarrow", "cli")
+    try:
+        return arrow.array(values)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+        return arrow.array([None if value is None else str(value) for value in values])
+
 
 Opener = Callable[[BinaryIO, str, str, Dialect], Reader]
 """A function of a stream, the file's name for messages, its format, and how it is written."""
@@ -31,7 +123,6 @@ FORMATS: dict[str, tuple[Opener | None, tuple[str, ...]]] = {
     "parquet": (open_parquet_file, (".parquet", ".pq")),
     "arrow": (open_arrow, (".arrow", ".feather", ".ipc")),
     "json": (open_json, (".jsonl", ".ndjson", ".json")),
-    "npz": (open_npz, (".npz",)),
     "excel": (open_excel, (".xlsx", ".xls", ".xlsb", ".ods")),
     "database": (None, (".db", ".sqlite", ".sqlite3", ".duckdb")),
     "zip": (None, (".zip",)),
@@ -96,8 +187,7 @@ def open_table(
                 stream = copy
             yield open_text(stream, "standard input", "csv", dialect)
             return
-        is_pattern = has_magic(file) and not os.path.exists(file)
-        files = sorted(glob(file)) if is_pattern else [file]
+        files = sorted(glob(file)) if has_magic(file) and not os.path.exists(file) else [file]
         if not files:
             raise TableError(f"{file}: no files have such names.")
         readers = [_open(stack, each, dialect) for each in files]
@@ -115,11 +205,13 @@ def _open(stack: ExitStack, path: str, dialect: Dialect) -> Reader:
         if form == "zip":
             with readable(path, "a zip"):
                 archive = stack.enter_context(zipfile.ZipFile(stream))
-                name = _member(archive, path, dialect.part)
+                names = [name for name in archive.namelist() if name[-1] != "/" and not name.startswith("__MACOSX")]
+                name = choose_part(path, dialect.part, names, "file")
                 stream, form = stack.enter_context(archive.open(name)), format_of(name)
             path, dialect = f"{path}{PART}{name}", replace(dialect, part=None)
         opener = FORMATS[form][0]
-        assert opener is not None
+        if opener is None:
+            raise TableError(f"{path} cannot be read within a zip; unpack it first.")
         return opener(stream, path, form, dialect)
     except FileNotFoundError:
         raise TableError(f"{path}: there is no such file.") from None
@@ -127,19 +219,6 @@ def _open(stack: ExitStack, path: str, dialect: Dialect) -> Reader:
         raise TableError(f"{path} is a folder, not a file.") from None
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
-
-
-def _member(archive: zipfile.ZipFile, path: str, part: str | None) -> str:
-    """The name of the one file of a zip, or of the one that is named."""
-    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
-    if part is None and len(names) != 1:
-        raise TableError(f"{path} holds {len(names)} files: {listed(names, 12)}. Name one: {path}{PART}NAME.")
-    name = names[0] if part is None else part
-    if name not in names:
-        raise TableError(f"{path} has no file {name!r}; it has {listed(names, 12)}.")
-    if FORMATS[format_of(name)][0] is None:
-        raise TableError(f"{path}: {name!r} cannot be read within a zip; unpack it first.")
-    return name
 
 
 def _joined(readers: Sequence[Reader], pattern: str) -> Reader:

@@ -1,4 +1,4 @@
-"""CSV, TSV and tables between blanks, by Arrow's parser: every line must have as many cells as there are column names.
+"""CSV and TSV, by Arrow's parser, and sheets of Excel files, whose cells become such a text.
 
 All cells are read as texts, as they stand in the file; how a column's texts are written is found from all of them
 (`sodalite.tables.columns`). What stands around the table is found from the first lines: the encoding, the mark between
@@ -8,32 +8,31 @@ columns, titles above the column names and units below them.
 from __future__ import annotations
 
 import codecs
+import csv
+import datetime as dt
 import gzip
+import io
 import re
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from ..core.optional import require
 from ..exceptions import TableError
-from .base import Dialect, Reader, first_line, is_number, listed, unique
-from .layout import MARKS, Layout, find_table
+from .base import Dialect, Reader, choose_part, is_number, listed, readable, unique
+from .layout import MARKS, are_cut_by_blanks, filled, find_table
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
-MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
+HEAD = 2**16  # characters by which the layout is found
+MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "Excel or another zip", b"\x89HDF": "HDF5"}
 """The first bytes of formats that are not text."""
 PAGE = re.compile(rb"\s*<(!doctype|html|\?xml|head|body|table)", re.I)  # the beginning of a web page
 TOO_LONG = f"has more than {BLOCK // 10**6} million characters. Is this a table, with a row in each line?"
-LATIN = "sodalite.latin1"  # what becomes of five bytes that have no meaning in Windows-1252: they are of Latin-1
-codecs.register_error(LATIN, lambda error: (error.object[error.start : error.end].decode("latin1"), error.end))  # type: ignore[attr-defined]
 WINDOWS = "Windows-1252"  # the encoding of files that are not UTF-8, unless another is given
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f]")  # bytes that no text has: a file with them is something else
 BLANK_LINE = re.compile(rb"\n\s*\n\s*\S")  # a blank line, and another that is not blank
-UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-HEAD = 2**16  # characters by which the layout is found
-BLANKS = re.compile(r"[ \t]+")  # between columns that blanks separate
-BORDERS = re.compile(r"^[ \t]+|[ \t]+$", re.M)  # blanks around lines
 
 
 def open_text(
@@ -43,177 +42,155 @@ def open_text(
 
     `place` returns the name of a line in messages, by its number among those that are not blank, counted from 0.
     """
-    text = _Text(unzipped(stream), name, dialect)
-    with text.explained():
-        notes = text.find_encoding()
-        layout = find_table(text.head(), "\t" if form == "tsv" else ",", dialect.sep)
+    stream, ragged = unzipped(stream), list[Any]()
+    with _explained(name):
+        encoding, uncounted, notes = _find_encoding(stream, name, dialect)
+        head = _head(stream, name, encoding)
+        layout = find_table(head, "\t" if form == "tsv" else ",", dialect.sep)
     if layout is None:
         raise TableError(f"{name}: its first line, the column names, cannot be read: a quotation mark is never closed.")
+    if (dialect.sep == " " or (dialect.sep is None and len(layout.names) == 1)) and are_cut_by_blanks(head):
+        tabs = io.BytesIO()
+        with _explained(name):
+            for line in _lines(stream, name, encoding):
+                cells = line.strip() if line.lstrip().startswith("# ") else "\t".join(line.split())
+                tabs.write(f"{cells}\n".encode())
+        reader = open_text(tabs, name, "tsv", replace(dialect, sep="\t", encoding="utf-8"), place)
+        return replace(reader, encoding=dialect.encoding, notes=[*notes, *reader.notes])
     if all(map(is_number, layout.names)):
         raise TableError(f"{name} starts with numbers ({listed(layout.names, 3)}), but column names must come first.")
-    names, more = unique([_without_blanks(cell) for cell in layout.names])
-    text.layout, above = layout, layout.above
-    place = place or (lambda line: f"line {line + 1}{text.uncounted}")
+    # Blanks around a name are not part of it, nor are the quotation marks that follow them.
+    bare = [cell.strip()[1:-1] if re.fullmatch(r'\s+".*"\s*', cell) else cell.strip() for cell in layout.names]
+    names, more = unique(bare)
+
+    def keep_ragged(row: Any) -> str:
+        ragged.append(row)
+        return "error"
+
+    def batches(some: list[str]) -> Iterator[Any]:
+        arrow, arrow_csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
+        # With one thread, the parser knows which line it is at.
+        read = arrow_csv.ReadOptions(
+            use_threads=False, block_size=BLOCK, column_names=names, skip_rows=layout.skipped, encoding=encoding
+        )
+        parse = arrow_csv.ParseOptions(
+            delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=keep_ragged
+        )
+        convert = arrow_csv.ConvertOptions(
+            check_utf8=False,  # all bytes have been checked
+            column_types=dict.fromkeys(some, arrow.string()),
+            include_columns=some,
+            null_values=dialect.na_values,
+            strings_can_be_null=bool(dialect.na_values),
+        )
+        stream.seek(0)
+        try:
+            with _explained(name), arrow_csv.open_csv(stream, read, parse, convert) as parts:
+                yield from parts
+        except TableError:
+            if not ragged:
+                raise
+            row, mark = ragged[0], MARKS.get(layout.delimiter, repr(layout.delimiter))
+            at = f"line {row.number}" if row.number else "a line"
+            raise TableError(
+                f"{name}: {at}{uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, but there "
+                f"are {row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. Correct the "
+                f"line; a cell with {mark} in it needs quotation marks. If columns are not separated by {mark}, say by "
+                f"what with `sep`."
+            ) from None
+
+    place = place or (lambda line: f"line {line + 1}{uncounted}")
+    is_plain, notes = dialect.decimal != "," and dialect.thousands is None, [*notes, *layout.notes, *more]
     return Reader(
-        name,
-        names,
-        lambda some: text.batches(names, some),
-        lambda row: place(row + above),
-        layout.prefer,
-        dialect.decimal != "," and dialect.thousands is None,
-        dialect.encoding,
-        [*notes, *layout.notes, *more],
+        name, names, batches, lambda row: place(row + layout.above), layout.prefer, is_plain, dialect.encoding, notes
     )
 
 
-class _Text:
-    """A file of text, whose encoding and layout are found from its bytes."""
-
-    encoding: str
-    has_blank_lines = False
-    layout: Layout | None = None
-    ragged: Any = None
-    """The parser's description of a line with too many or too few cells."""
-
-    def __init__(self, stream: Any, name: str, dialect: Dialect) -> None:
-        self.stream, self.name, self.dialect = stream, name, dialect
-
-    def batches(self, names: list[str], some: list[str]) -> Iterator[Any]:
-        """The rows of some of the columns, as record batches."""
-        arrow, arrow_csv, layout = require("pyarrow", "cli"), require("pyarrow.csv", "cli"), self.layout
-        assert layout is not None
-        # With one thread, the parser knows which line it is at.
-        read = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=names, skip_rows=layout.skipped)
-        parse = arrow_csv.ParseOptions(
-            delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=self.keep_ragged
+def _find_encoding(stream: Any, name: str, dialect: Dialect) -> tuple[str, str, list[str]]:
+    """The encoding of a file, what line numbers leave out, in words, and notes; what is not text is refused."""
+    start, uncounted = stream.read(64), ""
+    for magic, what in MAGIC.items():
+        if start.startswith(magic):
+            raise TableError(f"{name} is not text, but {what}; give it the suffix of what it is.")
+    if PAGE.match(start):
+        raise TableError(
+            f"{name} is a web page, not a table of text. Save or download the table itself, as CSV or Excel."
         )
-        convert = arrow_csv.ConvertOptions(
-            check_utf8=False,
-            column_types=dict.fromkeys(some, arrow.string()),
-            include_columns=some,
-            null_values=self.dialect.na_values,
-            strings_can_be_null=bool(self.dialect.na_values),
-        )
-        self.stream.seek(0)
-        text: Any = self.stream
-        if self.encoding != "utf-8" or layout.has_blanks:
-            text = arrow.TransformInputStream(arrow.PythonFile(self.stream, "r"), self.converter(layout.has_blanks))
-        with self.explained(), arrow_csv.open_csv(text, read, parse, convert) as batches:
-            yield from batches
-
-    def converter(self, has_blanks: bool) -> Callable[[bytes], bytes]:
-        """A function that turns block after block into UTF-8, with tabs in the place of blanks between columns."""
-        decoder, cut = self.decoder(), ""
-
-        def convert(block: bytes) -> bytes:
-            nonlocal cut
-            text = self.decoded(decoder, bytes(block))
-            if not has_blanks:
-                return text.encode()
-            whole, end, cut = (cut + text).rpartition("\n") if len(block) else (cut + text, "", "")
-            if len(cut) > BLOCK:
-                raise TableError(f"{self.name}: a line {TOO_LONG}")
-            return BLANKS.sub("\t", BORDERS.sub("", (whole + end).replace("\r\n", "\n"))).encode()
-
-        return convert
-
-    @property
-    def uncounted(self) -> str:
-        """A note for line numbers: the parser does not count blank lines."""
-        return " (blank lines not counted)" if self.has_blank_lines else ""
-
-    def decoder(self) -> codecs.IncrementalDecoder:
-        """A decoder of the file's encoding."""
-        try:
-            if self.encoding == WINDOWS:
-                return codecs.getincrementaldecoder("cp1252")(LATIN)
-            return codecs.getincrementaldecoder(self.encoding)()
-        except LookupError:
-            words = f"encoding: {self.encoding!r} is not an encoding that is known, such as utf-8 or cp1252."
-            raise TableError(words) from None
-
-    def find_encoding(self) -> list[str]:
-        """Find the encoding, and whether there are blank lines, from all bytes of the file; return notes."""
-        start = self.stream.read(64)
-        for magic, what in MAGIC.items():
-            if start.startswith(magic):
-                raise TableError(f"{self.name} is not text, but {what}; give it the suffix of what it is.")
-        if PAGE.match(start):
+    is_wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding = (dialect.encoding or ("utf-16" if is_wide else "utf-8")).lower()
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        words = f"encoding: {encoding!r} is not an encoding that is known, such as utf-8 or cp1252."
+        raise TableError(words) from None
+    if encoding not in ("utf-8", "utf8"):
+        return encoding, "", []
+    decoder, is_ascii, lines, last = codecs.getincrementaldecoder("utf-8")(), True, 1, b"\n"
+    stream.seek(0)
+    try:
+        while block := stream.read(BLOCK):
+            is_ascii &= decoder.decode(block).isascii()
+            if BLANK_LINE.search(last + block):
+                uncounted = " (blank lines not counted)"  # by the parser
+            lines, last = lines + block.count(b"\n"), block[-1:]
+        decoder.decode(b"", True)
+    except UnicodeDecodeError as error:
+        before, byte = error.object[: error.start], error.object[error.start]
+        if dialect.encoding or not (is_ascii and before.isascii()) or CONTROL.search(error.object):
+            line = lines + before.count(b"\n")
             raise TableError(
-                f"{self.name} is a web page, not a table of text. Save or download the table itself, as CSV or Excel."
-            )
-        self.encoding = (self.dialect.encoding or ("utf-16" if start.startswith(UTF_16) else "utf-8")).lower()
-        if self.encoding not in ("utf-8", "utf8"):
-            return []
-        self.stream.seek(0)
-        decoder, is_ascii, offset, lines, block, last = self.decoder(), True, 0, 1, b"", b"\n"
-        try:
-            while block := self.stream.read(BLOCK):
-                is_ascii &= decoder.decode(block).isascii()
-                self.has_blank_lines |= BLANK_LINE.search(last + block) is not None
-                offset, lines, last = offset + len(block), lines + block.count(b"\n"), block[-1:]
-            decoder.decode(b"", True)
-        except UnicodeDecodeError as error:
-            before = error.object[: error.start]
-            if is_ascii and before.isascii() and not CONTROL.search(error.object) and not self.dialect.encoding:
-                self.encoding = self.dialect.otherwise or WINDOWS
-                return [f"{self.name} is not UTF-8, and is read as {self.encoding}; `encoding` overrules."]
-            at = offset + len(block) - len(error.object) + error.start
-            raise TableError(
-                f"{self.name} is not UTF-8: byte {at} (0x{error.object[error.start]:02x}), in line "
-                f"{lines + before.count(10)}. Say what it is, for instance with "  # 10 is a line feed
+                f"{name} is not UTF-8: byte 0x{byte:02x} in line {line}. Say what it is, for instance with "
                 f'encoding="cp1252", which is that of Windows in Western Europe and America.'
             ) from None
-        return []
+        encoding = dialect.otherwise or WINDOWS
+        return encoding, uncounted, [f"{name} is not UTF-8, and is read as {encoding}; `encoding` overrules."]
+    return "utf-8", uncounted, []
 
-    def head(self) -> str:
-        """The first lines, whole if there are several; a file that is empty is refused."""
-        self.stream.seek(0)
-        decoder, text, part = self.decoder(), "", b"-"
-        while part and (len(text) < HEAD or "\n" not in text):
-            part = self.stream.read(HEAD)
-            text += self.decoded(decoder, part)
-            if len(text) > BLOCK and "\n" not in text:
-                raise TableError(f"{self.name}: its first line {TOO_LONG}")
-        text = text.removeprefix("\ufeff")
-        if not text.strip():
-            raise TableError(f"{self.name} is empty; column names must come first, and rows must follow.")
-        return text[: text.rindex("\n") + 1] if part and "\n" in text else text
 
-    def decoded(self, decoder: codecs.IncrementalDecoder, block: bytes) -> str:
-        """The text of a block of bytes, the last one of which is empty."""
-        try:
-            return decoder.decode(block, not block)
-        except UnicodeDecodeError as error:
-            raise TableError(f"{self.name} is not {self.encoding}: {error.reason}; see `encoding`.") from None
+def _lines(stream: Any, name: str, encoding: str) -> Generator[str, None, None]:
+    """The lines of a file, of which none may be longer than `BLOCK`."""
+    stream.seek(0)
+    text, number = io.TextIOWrapper(stream, encoding, newline=""), 0
+    try:
+        while line := text.readline(BLOCK + 1):
+            number += 1
+            if len(line) > BLOCK:
+                raise TableError(f"{name}: line {number} {TOO_LONG}")
+            yield line.removeprefix("\ufeff")
+    finally:
+        text.detach()  # which leaves the stream open
 
-    def keep_ragged(self, row: Any) -> str:
-        """Called by the parser for a line with too many or too few cells, which is kept for the message."""
-        self.ragged = row
-        return "error"
 
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Raise errors of gzip and of the parser as a `TableError` in the user's words."""
-        try:
-            yield
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            what = f"{self.name} is damaged: its gzip data cannot be read ({error}). Copy it again."
-            raise TableError(what) from None
-        except require("pyarrow", "cli").ArrowInvalid as error:
-            if (row := self.ragged) is None:
-                is_long = "straddling" in str(error)
-                words = f": a line {TOO_LONG}" if is_long else f" cannot be read: {first_line(error)}."
-                raise TableError(f"{self.name}{words}") from None
-            delimiter = self.layout.delimiter if self.layout else ","
-            mark = MARKS.get(delimiter, repr(delimiter))
-            place = f"line {row.number}" if row.number else "a line"
-            raise TableError(
-                f"{self.name}: {place}{self.uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, "
-                f"but there are {row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. "
-                f"Correct the line; a cell with {mark} in it needs quotation marks. If columns are not separated by "
-                f"{mark}, say by what with `sep`."
-            ) from None
+def _head(stream: Any, name: str, encoding: str) -> str:
+    """The first lines; a file that is empty is refused."""
+    lines, size = list[str](), 0
+    with closing(_lines(stream, name, encoding)) as every:
+        for line in every:
+            lines.append(line)
+            size += len(line)
+            if size >= HEAD:
+                break
+    head = "".join(lines)
+    if not head.strip():
+        raise TableError(f"{name} is empty; column names must come first, and rows must follow.")
+    return head
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Raise errors of gzip, of encodings and of the parser as a `TableError` in the user's words."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        what = f"{name} is damaged: its gzip data cannot be read ({error}). Copy it again."
+        raise TableError(what) from None
+    except UnicodeError as error:
+        words = f"{name} is not in the encoding that it is read as: {getattr(error, 'reason', error)}; see `encoding`."
+        raise TableError(words) from None
+    except require("pyarrow", "cli").ArrowInvalid as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        words = f": a line {TOO_LONG}" if "straddling" in reason else f" cannot be read: {reason}."
+        raise TableError(f"{name}{words}") from None
 
 
 def unzipped(stream: Any) -> Any:
@@ -224,7 +201,43 @@ def unzipped(stream: Any) -> Any:
     return gzip.GzipFile(fileobj=stream) if zipped else stream
 
 
-def _without_blanks(name: str) -> str:
-    """A name without blanks around it, nor the quotation marks that follow them."""
-    bare = name.strip()
-    return bare[1:-1] if bare != name and len(bare) > 1 and bare[0] == bare[-1] == '"' else bare
+def open_excel(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
+    """A reader of a sheet of an Excel file (.xlsx, .xls, .xlsb, .ods): the one named, or the first that is not hidden
+    and holds a table.
+    """
+    calamine = require("python_calamine", "excel")
+    with readable(name, "Excel"):
+        book = calamine.CalamineWorkbook.from_filelike(stream)
+        visible = [part.name for part in book.sheets_metadata if part.visible == calamine.SheetVisibleEnum.Visible]
+        wanted = (visible or book.sheet_names) if dialect.part is None else [dialect.part]
+        choose_part(name, wanted[0], book.sheet_names, "sheet")
+        sheets = {}
+        for part in wanted:
+            grid = book.get_sheet_by_name(part).to_python(skip_empty_area=False)
+            texts = ([_cell_text(cell) for cell in row] for row in grid)
+            sheets[part] = {number: row for number, row in enumerate(texts) if filled(row)}
+    tables = [part for part, rows in sheets.items() if sum(len(filled(row)) > 1 for row in rows.values()) > 1]
+    sheet = (tables or wanted)[0]
+    others = f"the first of {len(wanted)} that holds a table; to read another, write {name}::NAME"
+    notes = [f"Sheet {sheet!r} is read, {others}."] if len(wanted) > 1 else []
+    name = f"{name}, sheet {sheet!r}" if len(wanted) > 1 or dialect.part is not None else name
+    rows = sheets[sheet]
+    used = [place for row in rows.values() if len(filled(row)) > 1 for place in filled(row)]
+    begin, end = min(used, default=0), max(used, default=0) + 1
+    text, numbers = io.StringIO(newline=""), list(rows)
+    for row in rows.values():  # what stands beside the table, such as a title, is put above its first column
+        cells = row[begin:end]
+        csv.writer(text).writerow(cells if filled(cells) else [row[filled(row)[0]], *cells[1:]])
+    lines = io.BytesIO(text.getvalue().encode())
+    as_written = replace(dialect, sep=",", encoding=None)
+    reader = open_text(lines, name, "csv", as_written, lambda line: f"row {numbers[line] + 1}")
+    return replace(reader, notes=[*notes, *reader.notes])
+
+
+def _cell_text(cell: Any) -> str:
+    """A cell of a sheet as a text: whole numbers without a decimal point, dates as 2026-01-31."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if isinstance(cell, dt.datetime) and cell.time() == dt.time():
+        return cell.date().isoformat()
+    return "" if cell is None else str(cell)

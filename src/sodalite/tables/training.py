@@ -13,18 +13,20 @@ import numpy as np
 from ..core.types import Floats, Indices
 from ..core.words import counted
 from ..exceptions import TableError
-from .base import Table, is_total, listed, table_error
+from .base import Table, check_columns, listed, table_error
 from .categories import Means, Points
 from .column import Column, Lookup, Options, Reading
-from .columns import examine, notes_of, reading_notes
+from .columns import examine, notes_of, reading_notes, target_values
 from .leaks import leaks
 from .levels import Coding, are_series, level_points, with_means
-from .preprocessing import Preprocessing, check_columns
-from .target import NAME_ANOTHER, target_values
+from .preprocessing import Preprocessing
 from .values import table_column
 
 AGREE = 0.95  # share of the rows of equal inputs, at least, whose targets agree too if rows are copies
 SELDOM = 0.5  # different targets, as a share of different rows, below which targets agree by chance
+TOTALS = frozenset(["total", "totals", "grand total", "sum", "summe", "gesamt", "total général", "suma", "totale"])
+TOTALS |= {"average", "averages", "mean", "means", "subtotal", "durchschnitt", "mittelwert", "moyenne", "media"}
+"""What a cell says in a row of sums or means of the rows above, in lower case."""
 LAST = 5  # rows at the end of a table among which there may be one of totals; footnotes may follow it
 
 
@@ -73,7 +75,6 @@ def learn(
     missing: str = "indicator",
     options: Options | None = None,
     seed: int = 0,
-    leave_out: Sequence[int] | Indices = (),
 ) -> Training:
     """The training data of a table: its columns chosen, read and encoded.
 
@@ -94,12 +95,16 @@ def learn(
         How columns are to be read; `missing` in it is not used.
     seed : int
         For the folds of cross-fitted means.
-    leave_out : sequence of int
-        Rows of the table to leave out.
     """
     options = options or Options(prefer=table.reader.prefer)
     options = replace(options, missing=missing, chosen=features is not None)
-    names = _inputs(table, target, features, set(exclude))
+    check_columns(table.name, table.names, [target, *(features or []), *exclude])
+    every = [name for name in table.names if name != target] if features is None else dict.fromkeys(features)
+    names = [name for name in every if name not in set(exclude)]
+    if target in names:
+        raise TableError(f"{target!r} is the target, and cannot be among the features too.")
+    if not names:
+        raise TableError(f"{table.name}: no column is left to predict {target!r} from.")
     if not len(table):
         raise TableError(f"{table.name} has column names but no rows.")
     get = cache(lambda name: table_column(table, name).blanked(options.na_values))
@@ -109,16 +114,16 @@ def learn(
         y, target_notes = target_values(table_column(table, target), target, table.name, options)
     except TableError as error:
         others = [name for name in table.names if name != target and table_column(table, name).kind == "number"]
-        known = f": {listed(others)}." if others else "."
-        problems = [str(error).removeprefix(f"{table.name}: ").replace(f"{NAME_ANOTHER}.", f"{NAME_ANOTHER}{known}")]
+        known = f" Columns of numbers are {listed(others)}." if others else ""
+        problems = [f"{str(error).removeprefix(f'{table.name}: ')}{known}"]
     totals = _totals([*names, target], get, len(table))
     is_used = ~np.isnan(y)
-    is_used[[*totals, *leave_out]] = False
+    is_used[list(totals)] = False
     with_target = np.flatnonzero(is_used)
     if not len(with_target):
         raise TableError(f"{table.name}: the target {target!r} has no values at all.")
     rows = with_target if problems else _without_copies(table.names, names, get, y, with_target)
-    lost = int(np.isnan(np.delete(y, list(totals))).sum())
+    lost, n_copies = int(np.isnan(np.delete(y, list(totals))).sum()), len(with_target) - len(rows)
     without = {target: lost} if lost else {}
     some = cache(lambda name: get(name).take(rows))
     learnt = learn_columns(table.name, names, some, replace(options, y=y[rows]), seed, problems, without)
@@ -128,7 +133,6 @@ def learn(
     whole = np.flatnonzero(~np.isnan(learnt.X).any(axis=1))
     if not len(whole):
         raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with `exclude`.")
-    n_copies = len(with_target) - len(rows)
     X, y, rows = learnt.X[whole], y[rows][whole], rows[whole]
     notes = [*table.notes, *target_notes, *learnt.notes]
     if lost:
@@ -146,26 +150,14 @@ def learn(
     )
 
 
-def _inputs(table: Table, target: str, features: Sequence[str] | None, exclude: set[str]) -> list[str]:
-    """The columns that the target is predicted from, checked."""
-    check_columns(table.name, table.names, [target, *(features or []), *exclude])
-    every = [name for name in table.names if name != target] if features is None else dict.fromkeys(features)
-    names = [name for name in every if name not in exclude]
-    if target in names:
-        raise TableError(f"{target!r} is the target, and cannot be among the features too.")
-    if not names:
-        raise TableError(f"{table.name}: no column is left to predict {target!r} from.")
-    return names
-
-
 def _totals(names: Sequence[str], get: Lookup, n: int) -> dict[int, str]:
     """Rows at the end of n that have sums or means of the others, and the texts that say so, which are in no other."""
     totals = {}
     for values in (get(name) for name in names if n > LAST):
         for row in range(n - LAST, n) if values.kind == "text" else ():
-            at = int(values.data[row])
-            if at >= 0 and is_total(values.levels[at]) and np.count_nonzero(values.data == at) == 1:
-                totals[row] = values.levels[at]
+            text = values.levels[values.data[row]] if values.data[row] >= 0 else ""
+            if text.rstrip(":").lower() in TOTALS and np.count_nonzero(values.data == values.data[row]) == 1:
+                totals[row] = text
     return totals
 
 
@@ -227,55 +219,43 @@ def learn_columns(
             f'their place with missing="median", tell the model where they are with missing="indicator", or leave out '
             f"the columns."
         )
-    places = zip(_places(columns), columns, strict=True)
-    codings = {place: column.coding(get(column.name)) for place, column in places if isinstance(column, Means)}
-    X = encoded.X
+    place, X, codings = 0, encoded.X, dict[int, Coding]()
+    for column in columns:
+        if isinstance(column, Means):
+            codings[place] = column.coding(get(column.name))
+        place += len(column.names)
     if options.y is not None and codings:
         X, means = with_means(X, codings, options.y, seed)
-        columns, X, codings = _with_points(_with_new_means(columns, means), X, codings, options.y)
+        columns = _with_new_means(columns, means)
+        [(place, coding), *others] = codings.items()
+        # Points need more inputs than means; those of several columns would be more than a fit can learn about.
+        is_alone = not others and not (coding.codes < 0).any()
+        if is_alone and are_series(coding, X[:, place], np.delete(X, place, axis=1), options.y):
+            columns = tuple(
+                Points(old.name, old.levels, old.folds, fill=old.fill, complete=old.complete)
+                if isinstance(old, Means)
+                else old
+                for old in columns
+            )
+            points = level_points(coding.n_levels)[coding.codes]
+            X, codings = np.concatenate([X[:, :place], points, X[:, place + 1 :]], axis=1), {}
     new = iter(columns)
-    readings = [reading if reading.column is None else _reread(reading, next(new)) for reading in readings]
+    for at, reading in enumerate(readings):
+        if reading.column is not None and isinstance(column := next(new), Points | Means):
+            words = reading.words.replace("by their mean target", "each for itself")
+            readings[at] = replace(reading, column=column, words=words if isinstance(column, Points) else reading.words)
     mapping = Preprocessing(None, columns, options.missing, options.na_values)
     whole, notes = ~np.isnan(X).any(axis=1), notes_of(readings)
+    if options.y is not None:
+        notes += leaks(X[whole], options.y[whole], mapping, options)
     y = np.empty(0) if options.y is None else options.y
-    notes += leaks(X[whole], y[whole], mapping, options) if len(y) else []
     return Training(mapping, X, y, np.arange(len(X)), encoded.missing, tuple(readings), tuple(notes), codings)
-
-
-def _places(columns: Sequence[Column]) -> list[int]:
-    """The place of the first input of each column."""
-    return list(accumulate((len(column.names) for column in columns[:-1]), initial=0))
-
-
-def _reread(reading: Reading, column: Column) -> Reading:
-    """The reading of a column that has been learnt further."""
-    is_new = isinstance(column, Points)
-    words = reading.words.replace("by their mean target", "each for itself") if is_new else reading.words
-    return replace(reading, column=column, words=words)
 
 
 def _with_new_means(columns: Sequence[Column], means: Mapping[int, Floats]) -> tuple[Column, ...]:
     """Columns with other mean targets of levels, which are given by the places of the inputs."""
+    begins = accumulate((len(column.names) for column in columns), initial=0)
     return tuple(
         replace(column, means=tuple(means[place].tolist())) if isinstance(column, Means) and place in means else column
-        for place, column in zip(_places(columns), columns, strict=True)
+        for place, column in zip(begins, columns, strict=False)
     )
-
-
-def _with_points(
-    columns: tuple[Column, ...], X: Floats, codings: dict[int, Coding], y: Floats
-) -> tuple[tuple[Column, ...], Floats, dict[int, Coding]]:
-    """Columns of which the only one with many levels has points in the place of means, if its levels are series.
-
-    Points need more inputs than means; those of several columns would be more than a fit can learn about.
-    """
-    [(place, coding), *others] = codings.items()
-    is_usable = not others and not (coding.codes < 0).any()
-    if not is_usable or not are_series(coding, X[:, place], np.delete(X, place, axis=1), y):
-        return columns, X, codings
-    columns = tuple(
-        Points(old.name, old.levels, old.folds, fill=old.fill, complete=old.complete) if isinstance(old, Means) else old
-        for old in columns
-    )
-    points = level_points(coding.n_levels)[coding.codes]
-    return columns, np.concatenate([X[:, :place], points, X[:, place + 1 :]], axis=1), {}

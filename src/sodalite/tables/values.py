@@ -1,7 +1,8 @@
-"""The values of one column as NumPy arrays, whichever frame or file they come from.
+"""The values of one column as NumPy arrays, whichever frame or file they come from, and texts taken apart.
 
 Every column passes through Arrow, which hides how pandas, polars and files differ in types and in missing values. What
-reads or encodes columns sees a `Values` alone: numbers, or the different texts and which of them each row has.
+reads or encodes columns sees a `Values` alone: numbers, or the different texts and which of them each row has. Numbers,
+dates, durations and places are taken from texts by patterns, for all texts at once (`parts_of`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import isfinite
 from numbers import Real
 from typing import Any
 
@@ -19,14 +21,11 @@ import numpy as np
 from ..core.optional import require
 from ..core.types import Array, Floats
 from ..exceptions import TableError
-from .base import MISSING_TEXTS, Table, as_code, is_code, is_number
+from .base import LEVEL_CODES, MISSING_TEXTS, Table, is_number
 
 DAY = 86_400_000_000  # microseconds of a day
-LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
-"""Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
 GROUPED = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"  # a number in which points may separate thousands
 OFFSETS = "offsets"  # the zone of texts that each have an offset from UTC of their own
-ROW = "row {}".format
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Values:
     """The name of the time zone, or `OFFSETS`."""
     type_name: str = ""
     """The type in the frame or file, for messages."""
-    place: Callable[[int], str] = field(default=ROW, compare=False)
+    place: Callable[[int], str] = field(default="row {}".format, compare=False)
     """The name of a row in messages."""
     written: Any = field(default=None, compare=False, repr=False)
     """For numbers and dates that are texts, these, as an array of Arrow's."""
@@ -97,54 +96,40 @@ class Values:
         codes = np.array([*(places[name] for name in names), -1])
         return replace(self, data=codes[self.data], levels=tuple(places))
 
-    def counts(self) -> Array:
-        """How often each level occurs; of shape (levels,)."""
-        return np.bincount(self.data[self.data >= 0], minlength=len(self.levels))
-
-    def frequent(self) -> list[str]:
-        """The levels that occur, those with most rows first."""
-        counts = self.counts()
-        return [self.levels[at] for at in np.argsort(-counts, kind="stable").tolist() if counts[at]]
+    def counts(self) -> dict[str, int]:
+        """How often each level occurs that does, those with most rows first."""
+        counts = np.bincount(self.data[self.data >= 0], minlength=len(self.levels))
+        return {self.levels[at]: int(counts[at]) for at in np.argsort(-counts, kind="stable").tolist() if counts[at]}
 
     @cached_property
     def used_texts(self) -> tuple[str, ...]:
         """The different texts that occur, without codes for missing values."""
-        some = zip(self.levels, (self.counts() > 0).tolist(), strict=True)
-        texts = tuple(text for text, is_used in some if is_used and not is_code(text))
-        return self.levels if len(texts) == len(self.levels) else texts
+        counts = self.counts()
+        return tuple(text for text in self.levels if text in counts and text.lower() not in MISSING_TEXTS)
 
     def blanked(self, codes: Sequence[str] = ()) -> Values:
-        """The values with the usual texts for missing values, and some codes of the user's, as missing ones."""
+        """The values with the usual texts for missing values, and some codes of the user's, as missing ones.
+
+        A code is equal to a value as a text or as a number.
+        """
+        numbers = [float(code) for code in codes if is_number(code) and isfinite(float(code))]
         if self.kind == "text":
-            gaps = [is_code(text, LEVEL_CODES) for text in self.levels]
-            for is_equal in map(as_code, codes):
-                gaps = [is_gap or is_equal(text) for is_gap, text in zip(gaps, self.levels, strict=True)]
+            own = {code.strip() for code in codes}
+            gaps = [
+                text.lower() in LEVEL_CODES or text in own or (is_number(text) and float(text) in numbers)
+                for text in self.levels
+            ]
             blanked = replace(self, data=np.where(np.array([*gaps, True])[self.data], -1, self.data))
-        else:
-            numbers = [float(code) for code in codes if is_number(code)]
-            if self.kind != "number" or not numbers:
-                return self
+        elif self.kind == "number" and numbers:
             blanked = replace(self, data=np.where(np.isin(self.data, numbers), np.nan, self.data), written=None)
-        return blanked if not len(self) or not blanked.missing.all() else _empty(len(self), self.place)
+        else:
+            return self
+        is_empty = len(self) and blanked.missing.all()
+        return Values("empty", np.full(len(self), np.nan), place=self.place) if is_empty else blanked
 
     def first_place(self, level: str) -> str:
         """The name of the first row that has a level."""
         return self.place(int(np.flatnonzero(self.data == self.levels.index(level))[0]))
-
-    def by_level(self, numbers: Floats) -> Floats:
-        """What each row has of numbers of the levels, of shape (levels, ...); NaN where missing."""
-        return np.asarray(np.concatenate([numbers, np.full((1, *numbers.shape[1:]), np.nan)])[self.data])
-
-    def unread(self, numbers: Floats) -> tuple[str, int] | None:
-        """The first value for whose level there is no number, with its place, and how many more there are.
-
-        Codes for missing values need none.
-        """
-        wrong = [at for at in np.flatnonzero(np.isnan(numbers)).tolist() if not is_code(self.levels[at])]
-        rows = np.flatnonzero(np.isin(self.data, wrong)).tolist()
-        if not rows:
-            return None
-        return f"{self.levels[int(self.data[rows[0]])]!r} in {self.place(int(rows[0]))}", len(rows) - 1
 
 
 def is_frame(X: Any) -> bool:
@@ -175,60 +160,48 @@ def frame_column(X: Any, place: int) -> Values:
 
 
 def table_column(table: Table, name: str) -> Values:
-    """A column of a file: texts that all are numbers, but for codes of missing values, are numbers.
+    """A column of a file."""
+    return replace(values_of(table.data[name], table.reader.plain, table.reader.prefer), place=table.place)
 
-    Not so if other marks were given for the file, or if its decimal mark is a comma and there are points in the column
-    that may separate thousands.
+
+def values_of(column: Any, plain: bool = True, prefer: str = ".") -> Values:
+    """The values of an array of Arrow's.
+
+    Texts that all are numbers or ISO dates, but for codes of missing values, are these as Arrow reads them. They are no
+    numbers if these are not `plain`, or if the decimal mark is a comma and points may separate thousands.
     """
-    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    column, reader, values = table.data[name], table.reader, None
-    if arrow.types.is_string(column.type) and reader.plain:
-        is_grouped = reader.prefer == "," and compute.any(compute.match_substring_regex(column, GROUPED)).as_py()
-        values = None if is_grouped else _cast(column, arrow.float64())
-    return replace(values or values_of(column), place=table.place)
-
-
-def _cast(column: Any, kind: Any) -> Values | None:
-    """Texts of Arrow's that all are of a kind, but for codes of missing values, as Arrow reads them; None of others."""
-    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    text = compute.utf8_trim_whitespace(column)
-    is_gap = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(MISSING_TEXTS), text.type))
-    try:
-        values = values_of(compute.if_else(is_gap, None, text).cast(kind))
-    except arrow.ArrowInvalid:
-        return None
-    is_empty = len(values) and values.missing.all()
-    return _empty(len(values)) if is_empty else replace(values, type_name="text", written=column)
-
-
-def values_of(column: Any) -> Values:
-    """The values of an array of Arrow's; texts that all are ISO dates, as Arrow reads them, are dates."""
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     types, kind, name = arrow.types, column.type, str(column.type)
     if types.is_string(kind) or types.is_large_string(kind):
-        return _cast(column, arrow.timestamp("us")) or _texts(column, name)
-    if types.is_dictionary(kind) or name == "string_view":
+        text = compute.utf8_trim_whitespace(column)
+        is_gap = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(MISSING_TEXTS), text.type))
+        is_grouped = prefer == "," and compute.any(compute.match_substring_regex(column, GROUPED)).as_py()
+        for other in ([arrow.float64()] if plain and not is_grouped else []) + [arrow.timestamp("us")]:
+            try:
+                values = values_of(compute.if_else(is_gap, None, text).cast(other))
+            except arrow.ArrowInvalid:
+                continue
+            return replace(values, type_name="text", written=None if values.kind == "empty" else column)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind) or name == "string_view":
         return _texts(column, name)
-    if types.is_boolean(kind):
-        return _numbers(column.to_numpy(zero_copy_only=False), "bool", name)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
-        return _numbers(column.to_numpy(zero_copy_only=False), "number", name)
-    if types.is_date(kind) or types.is_timestamp(kind):
-        zone = getattr(kind, "tz", None)
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
+    data: Floats
+    wall = zone = None
+    if is_number or types.is_boolean(kind):
+        what = "number" if is_number else "bool"
+        data = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    elif types.is_date(kind) or types.is_timestamp(kind):
+        what, zone = "date", getattr(kind, "tz", None)
         ticks = column.cast(arrow.timestamp("us", zone), safe=False)
-        wall = None if zone is None else _days(compute.local_timestamp(ticks))
-        return Values("date", _days(ticks), wall=wall, zone=zone, type_name=name)
-    if types.is_time(kind):
-        return Values("clock", _days(column.cast(arrow.time64("us"), safe=False)), type_name=name)
-    if types.is_duration(kind):
-        return Values("time", _days(column.cast(arrow.duration("us"), safe=False)), type_name=name)
-    return Values("other", np.full(len(column), np.nan), type_name=name)
-
-
-def _numbers(data: Array, kind: str, name: str) -> Values:
-    numbers = np.asarray(data, dtype=np.float64)
-    is_empty = len(numbers) and np.isnan(numbers).all()
-    return Values("empty" if is_empty else kind, numbers, type_name=name)
+        data, wall = _days(ticks), None if zone is None else _days(compute.local_timestamp(ticks))
+    elif types.is_time(kind):
+        what, data = "clock", _days(column.cast(arrow.time64("us"), safe=False))
+    elif types.is_duration(kind):
+        what, data = "time", _days(column.cast(arrow.duration("us"), safe=False))
+    else:
+        return Values("other", np.full(len(column), np.nan), type_name=name)
+    is_empty = len(data) and np.isnan(data).all()
+    return Values("empty" if is_empty else what, data, wall=wall, zone=zone, type_name=name)
 
 
 def _texts(column: Any, name: str) -> Values:
@@ -239,14 +212,10 @@ def _texts(column: Any, name: str) -> Values:
     coded = whole if is_category else compute.utf8_trim_whitespace(whole).dictionary_encode()
     codes = coded.indices.cast(arrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     if len(codes) and (codes < 0).all():
-        return replace(_empty(len(codes)), type_name=name)
-    levels, ordered = coded.dictionary.to_pylist(), bool(is_category and whole.type.ordered)
-    values = Values("text", codes, () if is_category else tuple(levels), ordered, type_name=name)
-    return values.renamed([str(level).strip() for level in levels]) if is_category else values
-
-
-def _empty(n: int, place: Callable[[int], str] = ROW) -> Values:
-    return Values("empty", np.full(n, np.nan), place=place)
+        return Values("empty", np.full(len(codes), np.nan), type_name=name)
+    ordered = bool(is_category and whole.type.ordered)
+    levels = [str(level).strip() for level in coded.dictionary.to_pylist()]
+    return Values("text", codes, tuple(map(str, range(len(levels)))), ordered, type_name=name).renamed(levels)
 
 
 def _days(column: Any) -> Floats:
@@ -264,3 +233,47 @@ def in_zone(days: Floats, zone: str) -> Floats:
     except arrow.ArrowInvalid:
         raise TableError(f"the time zone {zone!r} is not known on this machine; pip install tzdata.") from None
     return np.where(np.isnan(days), np.nan, wall)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of each of some texts."""
+
+    codes: Array
+    """Which of the different parts each text has, of shape (n,)."""
+    each: list[str]
+    """The different parts; an empty one for texts that have none."""
+
+    def map(self, function: Callable[[str], Any]) -> Array:
+        """What a function returns for the part of each text, of shape (n,)."""
+        return np.array([function(part) for part in self.each])[self.codes]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The named groups of a pattern in some texts."""
+
+    match: Array
+    """Whether each text matches; of shape (n,)."""
+    parts: dict[str, Part]
+
+    def __getitem__(self, name: str) -> Part:
+        return self.parts[name]
+
+    def number(self, name: str) -> Floats:
+        """The number in a group, 0 where it is empty, or in none of the pattern's; of shape (n,)."""
+        if name not in self.parts:
+            return np.zeros(len(self.match))
+        return np.asarray(self[name].map(lambda text: float(text.replace(",", ".") or 0)) + 0.0)
+
+
+@lru_cache(maxsize=6)  # several transformers ask about the same texts, and encoding asks again
+def parts_of(texts: tuple[str, ...], pattern: str) -> Parts:
+    """The named groups of a pattern, of Arrow's regular expressions, which must match the whole of each text."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    groups = compute.extract_regex(compute.utf8_trim_whitespace(arrow.array(texts, arrow.string())), f"^(?:{pattern})$")
+    parts = {}
+    for group in groups.type:
+        coded = compute.struct_field(groups, group.name).fill_null("").dictionary_encode()
+        parts[group.name] = Part(coded.indices.to_numpy(), coded.dictionary.to_pylist())
+    return Parts(groups.is_valid().to_numpy(zero_copy_only=False), parts)

@@ -8,15 +8,19 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.files import check_writable, replacing
+from ..core.files import check_writable, is_special, replacing
 from ..core.optional import require
 from ..exceptions import TableError
+from .parquet import PARQUET, parquet_files
 from .reading import format_of
+
+WRITTEN = ("csv", "tsv", "parquet", "arrow")  # formats that tables are written in
 
 Write = Callable[[Mapping[str, Any]], None]  # writes some rows, given as arrays by column name
 
@@ -26,7 +30,7 @@ def check_output(path: str | os.PathLike[str]) -> None:
     if str(path) == "-":
         return
     form = format_of(path)
-    if form not in _WRITERS:
+    if form not in WRITTEN:
         raise TableError(f"{path}: which format is this? Files of format {form} can be read, not written; write .csv.")
     if form in ("parquet", "arrow"):
         require("pyarrow", "parquet")
@@ -44,6 +48,7 @@ def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Writ
     cell, or null. The file appears once all rows have been written.
     """
     check_output(path)
+    form = format_of(path)
     try:
         with ExitStack() as stack:
             if str(path) == "-":
@@ -52,7 +57,7 @@ def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Writ
                 stream = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
             if str(path).lower().endswith(".gz"):
                 stream = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=4, mtime=0))
-            yield stack.enter_context(_WRITERS[format_of(path)](stream, names))
+            yield stack.enter_context(_writer(stream, names, form))
     except OSError as error:
         if isinstance(error, BrokenPipeError) or str(path) == "-":
             raise
@@ -79,67 +84,70 @@ def write_table(path: str | os.PathLike[str], data: Any) -> None:
         write({name: data[name] for name in data.column_names})
 
 
-def _arrow_table(columns: Mapping[str, Any], names: list[str]) -> Any:
-    """Rows as a table of Arrow's: NaNs of NumPy's arrays are nulls, and arrays of Arrow's stay as they are."""
-    arrow = require("pyarrow", "cli")
-    arrays = {name: columns[name] for name in names}
-    return arrow.table(
-        {name: arrow.array(a, from_pandas=True) if isinstance(a, np.ndarray) else a for name, a in arrays.items()}
-    )
-
-
 @contextmanager
-def _text(stream: Any, names: list[str], mark: str = ",") -> Iterator[Write]:
-    """A function that writes lines of text, by Python's writer: Arrow's puts every text in quotation marks."""
+def _writer(stream: Any, names: list[str], form: str) -> Iterator[Write]:
+    """A function that writes rows to a stream: lines of text, or by one of Arrow's writers.
 
-    def write_rows(rows: Any) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
-        stream.write(text.getvalue().encode())
-
-    write_rows([names])
-    yield lambda columns: write_rows(
-        zip(*(column.to_pylist() for column in _arrow_table(columns, names).columns), strict=True)
-    )
-
-
-@contextmanager
-def _binary(stream: Any, names: list[str], open_file: Callable[[Any, Any], Any]) -> Iterator[Write]:
-    """A function that writes rows by one of Arrow's writers, opened once the first rows tell the columns' types."""
+    NaNs of NumPy's arrays become nulls, and arrays of Arrow's stay as they are. Text is written by Python's writer,
+    since Arrow's puts every text in quotation marks; Arrow's is opened once the first rows tell the columns' types.
+    """
+    arrow, is_text = require("pyarrow", "cli"), form in ("csv", "tsv")
     with ExitStack() as stack:
         writer: Any = None
 
+        def write_lines(rows: Any) -> None:
+            text = io.StringIO(newline="")
+            csv.writer(text, delimiter="\t" if form == "tsv" else ",", lineterminator="\n").writerows(rows)
+            stream.write(text.getvalue().encode())
+
         def write(columns: Mapping[str, Any]) -> None:
             nonlocal writer
-            table = _arrow_table(columns, names)
-            writer = writer or stack.enter_context(open_file(stream, table.schema))
+            arrays = {name: columns[name] for name in names}
+            table = arrow.table(
+                {
+                    name: arrow.array(a, from_pandas=True) if isinstance(a, np.ndarray) else a
+                    for name, a in arrays.items()
+                }
+            )
+            if is_text:
+                write_lines(zip(*(column.to_pylist() for column in table.columns), strict=True))
+                return
+            if writer is None:
+                module, function = ("parquet", "ParquetWriter") if form == "parquet" else ("ipc", "new_file")
+                open_file = getattr(require(f"pyarrow.{module}", "parquet"), function)
+                writer = stack.enter_context(open_file(stream, table.schema))
             writer.write_table(table)
 
+        if is_text:
+            write_lines([names])
         yield write
-        if writer is None:
+        if not is_text and writer is None:
             write({name: np.empty(0) for name in names})
 
 
-@contextmanager
-def _npz(stream: Any, names: list[str]) -> Iterator[Write]:
-    """A function that gathers rows in memory; the file, in which an array begins with its length, is written last."""
-    parts: dict[str, list[Any]] = {name: [] for name in names}
+def overwrites(output: str | os.PathLike[str], source: str | os.PathLike[str] | int) -> bool:
+    """Whether writing a file would overwrite data that is read: the same file, or a Parquet file of the same folder.
 
-    def write(columns: Mapping[str, Any]) -> None:
-        for name in names:
-            values = np.asarray(columns[name])
-            is_text = values.dtype == object
-            parts[name].append(np.array([str(value or "") for value in values.tolist()]) if is_text else values)
+    Links, hard or symbolic, are followed. A model may be written into a folder of tables.
 
-    yield write
-    arrays: dict[str, Any] = {name: np.concatenate(part or [np.empty(0)]) for name, part in parts.items()}
-    np.savez(stream, **arrays)
-
-
-_WRITERS: dict[str, Callable[[Any, list[str]], AbstractContextManager[Write]]] = {
-    "csv": _text,
-    "tsv": lambda stream, names: _text(stream, names, "\t"),
-    "parquet": lambda stream, names: _binary(stream, names, require("pyarrow.parquet", "parquet").ParquetWriter),
-    "arrow": lambda stream, names: _binary(stream, names, require("pyarrow.ipc", "parquet").new_file),
-    "npz": _npz,
-}
+    Parameters
+    ----------
+    output : str or path-like
+        The file to write.
+    source : str, path-like or int
+        The file to read, a folder of Parquet files, or the descriptor of an open file.
+    """
+    if is_special(output):
+        return False
+    try:
+        if os.path.samestat(os.stat(output), os.stat(source)):
+            return True
+    except (OSError, ValueError):  # one of them is not there
+        pass
+    if isinstance(source, int):
+        return False
+    target, origin = Path(os.path.realpath(output)), Path(os.path.realpath(source))
+    if not origin.is_dir():
+        return target == origin
+    within = target.suffix.lower() in PARQUET and origin in target.parents
+    return within or (target.exists() and any(os.path.samefile(target, file) for file in parquet_files(origin)))
