@@ -89,11 +89,13 @@ class LeftOutRows:
         Rows that are noise alone, by their alpha, say nothing of a kernel.
         """
         groups, compiled = Groups(task.X, task.y, task.alpha), compile_kernel(kernel, task.X)
-        useful = np.flatnonzero(~noise_alone(ArrayRows(groups.X, groups.y, task.alpha)))
-        order = generator.permutation(useful)
-        centres = order if task.windows is None else generator.permutation(task.windows.centres)
-        some = order if task.windows is None else generator.permutation(task.windows.scattered)
-        rows = centres[:n_near]
+        is_useful = ~noise_alone(ArrayRows(groups.X, groups.y, task.alpha))
+        if task.windows is None:
+            rows = some = generator.permutation(np.flatnonzero(is_useful))
+        else:
+            both = (task.windows.centres, task.windows.scattered)
+            rows, some = (generator.permutation(each[is_useful[each]]) for each in both)
+        rows = rows[:n_near]
         found = Neighbours(compiled, groups.places).query(groups.X[rows], CANDIDATES * k)
         near = Questions(rows, found, np.zeros(len(rows), dtype=np.intp), np.arange(len(rows)))
         return cls(groups, near, _holes(groups, np.sort(some[:HOLE_ROWS]), generator), min(k, len(groups.places)))
@@ -105,10 +107,8 @@ class LeftOutRows:
 
     def take(self, size: int) -> LeftOutRows:
         """The first rows that are left out alone, so many, and as large a share of the others, but some."""
-        share = max(size / self.n_near, FEWEST_SHARE)
-        return replace(
-            self, near=self.near.take(slice(size)), holes=self.holes.take(slice(int(share * len(self.holes.rows))))
-        )
+        n_holes = int(max(size / self.n_near, FEWEST_SHARE) * len(self.holes.rows))
+        return replace(self, near=self.near.take(slice(size)), holes=self.holes.take(slice(n_holes)))
 
     def objective(self, kernel: Kernel) -> LeftOut:
         """The objective for kernels like one that says which of the candidates are near."""
@@ -184,11 +184,10 @@ def _scale_grid(kernel: Kernel, most_halvings: int) -> Iterator[tuple[Floats, bo
 def _holes(groups: Groups, some: Indices, generator: np.random.Generator) -> Questions:
     """Rows in holes, and beyond the ends of inputs, of a random sample of the rows; each with the rows outside."""
     sample = Sample(groups.X[some], groups.y[some], groups.alpha[some], np.empty(0, dtype=np.intp))
-    rows, known, size, number = [], [], [], []
+    places, rows, known, size, number = np.unique(groups.group[some]), [], [], [], []
     is_worth = len(some) >= FEWEST and groups.X.shape[1] <= MOST_INPUTS
     for at, hole in enumerate(sample.holes(generator) if is_worth else ()):
-        others = groups.group[some].copy()
-        others[hole.rows] = -1
+        others = np.where(np.isin(places, groups.group[some[hole.rows]]), -1, places)
         for row in generator.permutation(hole.rows)[:PER_HOLE]:
             rows.append(some[row])
             known.append(others)
@@ -196,7 +195,7 @@ def _holes(groups: Groups, some: Indices, generator: np.random.Generator) -> Que
             number.append(at)
     order = generator.permutation(len(rows))
     distance = np.unique(np.array(size, dtype=np.intp), return_inverse=True)[1] + 1
-    table = np.array(known, dtype=np.intp).reshape(len(rows), len(some))
+    table = np.array(known, dtype=np.intp).reshape(len(rows), len(places))
     return Questions(np.array(rows, dtype=np.intp), table, distance, np.array(number, dtype=np.intp)).take(order)
 
 
