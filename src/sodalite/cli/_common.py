@@ -56,7 +56,7 @@ def check_model_path(path: str, what: str) -> None:
 
 
 def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
-    """Refuse, before any work, an output that would replace one of the inputs, or another output.
+    """Refuse, before any work, an output that would replace an input or another output, and closed standard streams.
 
     Parameters
     ----------
@@ -68,11 +68,15 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
     read: dict[str, str | int] = {}
     for what, path in inputs.items():
         if path == "-":
+            if sys.stdin is None:
+                raise Mistake(f"{what} is to be read from standard input, which is closed: give a file, or a pipe.")
             with suppress(OSError, ValueError, AttributeError):  # it may be closed, or no file
                 read[what] = sys.stdin.fileno()
         elif path is not None:
             read[what] = path
     for what, path in outputs.items():
+        if path == "-" and sys.stdout is None:
+            raise Mistake(f"{what} is to go to standard output, which is closed: give a file, or a pipe.")
         if path is None or path == "-":
             continue
         for other, source in read.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -28,15 +29,25 @@ Completion of commands and options by the tab key: put this in ~/.bashrc (zsh_so
 """
 
 
+@contextmanager
+def _ending_as_interrupted() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted.", err=True)
+        sys.exit(130)
+
+
 class Group(click.Group):
     """A group of commands in which Ctrl-C, before a command has begun, ends as it does later; click's status is 1."""
 
+    def make_context(self, *arguments: Any, **others: Any) -> click.Context:
+        with _ending_as_interrupted():
+            return super().make_context(*arguments, **others)
+
     def invoke(self, context: click.Context) -> object:
-        try:
+        with _ending_as_interrupted():
             return super().invoke(context)
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted.", err=True)
-            raise click.exceptions.Exit(130) from None
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(self.commands)  # the most used first

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.types import Floats
-from ..core.validation import check_alpha, check_not_large, check_rows, check_targets, is_dask
+from ..core.validation import check_alpha, check_not_large, check_rows, check_targets, check_unmasked, is_dask
 from ..selection.rows import ArrayRows, check_inputs
 from .client import Client, DaskFuture, cluster_errors, gather, no_warning_of_size, share
 
@@ -86,6 +86,8 @@ def checked(
     X: Any, y: Any, alpha: Any, number: int, begin: int, size: int, d: int, dtype: np.dtype[Any]
 ) -> tuple[Floats, Targets]:
     """A partition, whose first row is `begin`, as arrays of numbers; refuses NaN, infinite values and other shapes."""
+    for name, values in (("X", X), ("y", y), ("alpha", alpha)):
+        check_unmasked(name, values)
     X, y = np.ascontiguousarray(X, dtype=dtype), np.array(y, dtype=np.float64)
     y = y.reshape(len(y), -1)
     if X.ndim != 2 or X.shape[1] != d:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any
 from zlib import crc32
@@ -122,6 +123,7 @@ def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
     try:
         check_readable(path)
         if Path(path).is_dir():
+            os.listdir(path)  # which may be forbidden
             raise kind.error(f"{path} is a folder, not a {kind.noun}.")
         size = os.stat(path).st_size
         with open(path, "rb") as file:
@@ -174,17 +176,21 @@ def read(kind: Kind, path: str | os.PathLike[str]) -> tuple[Header, dict[str, An
             f"free. Free some, or use a larger machine."
         )
     arrays: dict[str, Any] = {}
+    everything: mmap | None = None
     with open(path, "rb") as file:
         for name, (dtype, shape) in header.arrays.items():
-            is_mapped = name in header.mapped and sizes[name] > 0
-            file.seek(header.places[name])
-            if is_mapped:
-                array = np.asarray(np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape))
+            file.seek(begin := header.places[name])
+            words = f"{path} is damaged: array {name!r}"
+            if name in header.mapped and sizes[name] > 0:
+                everything = everything or mmap(file.fileno(), 0, access=ACCESS_READ)
+                array = np.frombuffer(everything, dtype, prod(shape), begin).reshape(shape)
+                arrays[name] = MappedArray(array, header.sums[name], kind, words, everything.size, begin + sizes[name])
             else:
-                array = np.fromfile(file, dtype=dtype, count=prod(shape)).reshape(shape)
-            arrays[name] = MappedArray(array, header.sums[name], kind, f"{path} is damaged: array {name!r}")
-            if not is_mapped:
-                arrays[name] = arrays[name][:]
+                array = np.fromfile(file, dtype=dtype, count=prod(shape))
+                if array.size < prod(shape):
+                    raise kind.damaged(f"{path} was truncated while it was read.")
+                arrays[name] = array = array.reshape(shape)
+                MappedArray(array, header.sums[name], kind, words).check()
     return header, arrays
 
 
@@ -200,11 +206,19 @@ class MappedArray:
     kind : Kind
     words : str
         The beginning of the message for an array that is not the one that was written.
+    size : callable
+        The size of the file, which is compared with that in `end` before anything is read: the system ends a process
+        that reads a map beyond the end of its file.
+    end : int
+        Where the array ends in the file.
     """
 
-    def __init__(self, array: Array, sums: str, kind: Kind, words: str) -> None:
+    def __init__(
+        self, array: Array, sums: str, kind: Kind, words: str, size: Callable[[], int] = int, end: int = 0
+    ) -> None:
         self.shape, self.dtype, self.ndim, self.size = array.shape, array.dtype, array.ndim, array.size
         self._array, self._sums, self._kind, self._words = array, sums, kind, words
+        self._file_size, self._end = size, end
         self._rows = _block_rows(array, array.dtype)
         self._checked = np.zeros(len(sums) // SUM, dtype=bool)
 
@@ -219,10 +233,10 @@ class MappedArray:
         else:
             which = np.flatnonzero(rows) if np.asarray(rows).dtype == np.bool_ else np.asarray(rows, dtype=np.intp)
             blocks = np.unique(which % max(len(self), 1) // self._rows)
-        if not self._checked[blocks].all():
-            for block in blocks[~self._checked[blocks]]:
-                self._check(int(block))
-        return np.asarray(self._array[key])
+        for block in blocks[~self._checked[blocks]]:
+            self._check(int(block))
+        self._check_size()
+        return np.array(self._array[key])  # a copy: the file may be truncated later
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self[:], dtype=dtype)
@@ -235,7 +249,12 @@ class MappedArray:
         for block in np.flatnonzero(~self._checked):
             self._check(int(block))
 
+    def _check_size(self) -> None:
+        if self._file_size() < self._end:
+            raise self._kind.damaged(f"{self._words} is no longer there: the file was truncated after it was opened.")
+
     def _check(self, block: int) -> None:
+        self._check_size()
         part = self._array[block * self._rows : (block + 1) * self._rows]
         if _sum(np.ascontiguousarray(part)) != self._sums[block * SUM : (block + 1) * SUM]:
             raise self._kind.damaged(f"{self._words} is not the one that was written (checksum).")

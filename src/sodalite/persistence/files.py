@@ -22,7 +22,8 @@ def check_path(path: str | os.PathLike[str]) -> None:
 
 def header_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """Return the model file in a folder of model files; any other path as it is."""
-    return Path(path) / HEADER if (Path(path) / HEADER).is_file() else path
+    inside = Path(path) / HEADER
+    return inside if os.path.isfile(inside) else path  # whatever else is wrong with a path is said when it is read
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
