@@ -24,7 +24,6 @@ from sodalite.core import optional
 from sodalite.datasets import load_mauna_loa
 from sodalite.experiments import demo, paper
 
-
 FIT = "fit -t y -n 10 --mean none --set hyperparameters=fixed"
 PREDICT = "predict model.sodalite rows.csv"
 
