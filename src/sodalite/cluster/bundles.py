@@ -9,8 +9,7 @@ worker, from the collections that the rows came from: while bundles are built, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
 from math import ceil, log2
@@ -22,12 +21,11 @@ import numpy as np
 from ..core.threads import on_this_thread
 from ..core.types import Floats, Indices
 from ..core.validation import float_type
-from ..kernels.cell_search import SLACK
-from ..kernels.cells import Bisection
-from ..kernels.neighbours import Index, Metric, Neighbours, least_hashes, n_sampled
-from ..kernels.row_store import Observed, Survey, laid_out
+from ..kernels.cell_search import SLACK, gaps
+from ..kernels.neighbours import Neighbours, least_hashes, n_sampled
+from ..kernels.row_store import Layout, Observed, RowStore, Survey, together
 from ..posteriors import SubsetOfData
-from ..posteriors.remainder import Remainder
+from ..posteriors.remainder import Remainder, Rest
 from ..selection.rows import Block
 from .client import Client, DaskFuture, check_there, cluster_errors, gather, no_warning_of_size, share, workers_of
 from .rows import DaskRows
@@ -37,7 +35,6 @@ T = TypeVar("T")
 PER_WORKER = 1  # bundles for each worker, at least: more divide rows more evenly, and mean more tasks for a prediction
 COPIES = 8  # bundles that the memory of a worker must hold: its own, others' that it makes again, and copies meanwhile
 PER_BUNDLE = 256  # rows of the sample for each bundle: the numbers of their rows then differ by some percent
-TRIED = 32  # neighbours of the query that decides how a bundle is searched
 GROWTH = 1.5  # factor by which the hashes that are asked for grow, until enough rows have less
 
 ELSEWHERE = (
@@ -53,81 +50,6 @@ class Request(NamedTuple):
     """Scaled, of shape (positions, columns)."""
     k: int
     """How many of the nearest rows of each."""
-
-
-@dataclass(frozen=True)
-class Rest:
-    """The rows that are not active, with their residuals: a function of a block that workers evaluate."""
-
-    base: SubsetOfData
-    active: Indices
-    """The active rows, in increasing order."""
-    noise_floor: float
-
-    def inputs(self, block: Block) -> Floats:
-        """Those of a block's rows that are not active; of shape (rows, d)."""
-        return np.asarray(block.X[self._which(block)], dtype=np.float64)
-
-    def __call__(self, block: Block) -> Observed:
-        """These rows with their residuals, of shape (rows, q), and noise variances, of shape (rows,)."""
-        which, X, kernel = self._which(block), self.inputs(block), self.base.kernel
-        noise = kernel.noise(kernel.prepare(X)).astype(np.float64)
-        if block.alpha is not None:
-            noise += block.alpha[which]
-        return X, block.y[which] - self.base.mean(X), np.maximum(noise, self.noise_floor)
-
-    def _which(self, block: Block) -> Indices:
-        return np.delete(np.arange(len(block)), block.find(self.active)[1])
-
-
-class Layout(NamedTuple):
-    """What all bundles have in common."""
-
-    metric: Metric
-    boxes: Bisection
-    """The box of a bundle, by the number of the bundle."""
-    some: Floats
-    """`RowStore.some`."""
-    dtype: np.dtype[Any]
-    """The type of the inputs."""
-
-
-class Bundle:
-    """The rows of one bundle, in the memory of a worker.
-
-    Parameters
-    ----------
-    parts : list of tuples of arrays
-        Inputs, residuals and noise variances, from every piece.
-    layout : Layout
-    """
-
-    def __init__(self, parts: list[Observed], layout: Layout) -> None:
-        store = laid_out(*together(parts), layout.metric, layout.some)
-        self.store = replace(store, X=store.X.astype(layout.dtype, copy=False))
-        self.low, self.high = store.Z[:, :-1].min(axis=0), store.Z[:, :-1].max(axis=0)
-        self._index = Index(layout.metric, store.Z)
-        self._index.nearest(store.Z[:1, :-1], min(TRIED, len(store)))  # measures which way to search is the quicker one
-
-    def radius(self, positions: Floats, k: int) -> Floats:
-        """The squared distance of the k-th nearest row of every position; infinite if there are fewer rows."""
-        if k > len(self.store) or not len(positions):
-            return np.full(len(positions), np.inf)
-        return np.asarray(self._index.distances(positions, self._index.nearest(positions, k)).max(axis=1))
-
-    def within(self, positions: Floats, k: int, radius: Floats) -> Indices:
-        """The rows among the k nearest of a position, and within its squared distance, of shape (positions,)."""
-        gap = np.square(np.maximum(np.maximum(self.low - positions, positions - self.high), 0)).sum(axis=1)
-        reach = gap <= SLACK * radius
-        if not reach.any():
-            return np.empty(0, dtype=np.intp)
-        near = self._index.nearest(positions[reach], min(k, len(self.store)))
-        return np.unique(near[self._index.distances(positions[reach], near) <= SLACK * radius[reach, None]])
-
-    def __sizeof__(self) -> int:
-        """The bytes of its arrays, by which Dask decides what to spill to disk."""
-        store = self.store
-        return int(sum(array.nbytes for array in (store.X, store.Z, store.values, store.noises)))
 
 
 class Elsewhere:
@@ -226,7 +148,7 @@ def lay_out(rows: DaskRows, rest: Rest) -> Bundles:
         parts = [client.map(getitem, [piece] * count, range(count), pure=False) for piece in pieces]
         homes = cycle(workers)  # so that no worker gets many of them; any other will do if it is lost
         futures = [
-            client.submit(Bundle, list(each), there, workers=[next(homes)], allow_other_workers=True, pure=False)
+            client.submit(bundled, there, list(each), workers=[next(homes)], allow_other_workers=True, pure=False)
             for each in zip(*parts, strict=True)
         ]
     return Bundles(client, rest.base, futures, layout)
@@ -234,11 +156,9 @@ def lay_out(rows: DaskRows, rest: Rest) -> Bundles:
 
 def layout_of(rows: Any, rest: Rest, levels: int) -> Layout:
     """The layout of 2^levels bundles of rows that are not active, from a sample of them. One pass."""
-    d, kernel = rows.shape[1], rest.base.kernel
-    seen: Survey = rows.map(partial(survey, rest, max(n_sampled(d), PER_BUNDLE * 2**levels)), Survey.merged)
-    metric = seen.metric(kernel.centre, kernel.metric())
-    boxes = Bisection.of(metric.scaled(seen.rows), levels)
-    return Layout(metric, boxes, np.ascontiguousarray(seen.rows[: n_sampled(d)]), np.dtype(float_type(rows)))
+    most, kernel = max(n_sampled(rows.shape[1]), PER_BUNDLE * 2**levels), rest.base.kernel
+    seen: Survey = rows.map(partial(survey, rest, most), Survey.merged)
+    return Layout.of(seen, levels, np.dtype(float_type(rows)), kernel.centre, kernel.metric())
 
 
 def _levels(workers: list[dict[str, Any]], size: int) -> int:
@@ -253,32 +173,27 @@ def _levels(workers: list[dict[str, Any]], size: int) -> int:
 
 def survey(rest: Rest, most: int, block: Block) -> Survey:
     """A survey of those rows of a block that are not active."""
-    rows = rest.inputs(block)
-    return Survey([rows] if len(rows) else [], rows.shape[1], most)
+    return Survey.of(rest.inputs(block), most)
 
 
 def split(rest: Rest, layout: Layout, block: Block) -> list[Observed]:
     """The rows of a block that are not active, for every bundle."""
-    X, values, noise = rest(block)
-    place = layout.boxes.locate(layout.metric.scaled(X))
-    order = np.argsort(place, kind="stable")
-    edges = np.searchsorted(place[order], np.arange(1, len(layout.boxes)))
-    return [(X[which], values[which], noise[which]) for which in np.split(order, edges)]
+    return layout.split(rest(block))
 
 
-def together(parts: Iterable[Observed]) -> Observed:
-    """Inputs, residuals and noise variances of several parts of the rows, one after the other."""
-    X, values, noise = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return X, values, noise
+def bundled(layout: Layout, parts: list[Observed]) -> RowStore:
+    """The bundle of the rows of one box, from every piece."""
+    return layout.store(*parts)
 
 
-def first_radius(bundle: Bundle, layout: Layout, asked: list[Request], number: int) -> list[Floats]:
+def first_radius(bundle: RowStore, layout: Layout, asked: list[Request], number: int) -> list[Floats]:
     """How far the k-th nearest row of a bundle is from positions in its box: squared distances, infinite for others."""
-    bounds = list[Floats]()
+    bounds, index = list[Floats](), bundle.index_in_memory
     for positions, k in asked:
         bound, here = np.full(len(positions), np.inf), layout.boxes.locate(positions) == number
-        with on_this_thread():
-            bound[here] = bundle.radius(positions[here], k)
+        if k <= len(bundle) and here.any():
+            with on_this_thread():
+                bound[here] = index.distances(positions[here], index.nearest(positions[here], k)).max(axis=1)
         bounds.append(bound)
     return bounds
 
@@ -288,19 +203,28 @@ def least_radius(bounds: list[list[Floats]]) -> list[Floats]:
     return [np.min(each, axis=0) for each in zip(*bounds, strict=True)]
 
 
-def near_rows(bundle: Bundle, asked: list[Request], radius: list[Floats]) -> Observed:
-    """The rows of a bundle that may be among the nearest of the positions of some requests."""
-    store = bundle.store
-    with on_this_thread():
-        near = [bundle.within(*request, furthest) for request, furthest in zip(asked, radius, strict=True)]
-    which = np.unique(np.concatenate([*near, np.empty(0, dtype=np.intp)]))
-    return store.X[which], store.values[which], store.noises[which]
+def near_rows(bundle: RowStore, asked: list[Request], radius: list[Floats]) -> Observed:
+    """The rows of a bundle that may be among the nearest of the positions of some requests.
+
+    Of each position, these are rows among the k nearest of the bundle, and within its squared distance.
+    """
+    near: list[Indices] = [np.empty(0, dtype=np.intp)]
+    index, (low, high) = bundle.index_in_memory, bundle.box
+    for (positions, k), each in zip(asked, radius, strict=True):
+        furthest = SLACK * each
+        reached = gaps(positions, low[None], high[None])[:, 0] <= furthest
+        if reached.any():
+            with on_this_thread():
+                rows = index.nearest(positions[reached], min(k, len(bundle)))
+                near.append(rows[index.distances(positions[reached], rows) <= furthest[reached, None]])
+    which = np.unique(np.concatenate(near))
+    return bundle.X[which], bundle.values[which], bundle.noises[which]
 
 
-def _shape(bundle: Bundle) -> tuple[int, int]:
-    return bundle.store.values.shape[0], bundle.store.values.shape[1]
+def _shape(bundle: RowStore) -> tuple[int, int]:
+    return bundle.values.shape[0], bundle.values.shape[1]
 
 
-def _below(bundle: Bundle, level: float) -> Floats:
+def _below(bundle: RowStore, level: float) -> Floats:
     """Positions of the rows whose coordinate that decides ties is no larger than a number."""
-    return np.asarray(bundle.store.Z[bundle.store.Z[:, -1] <= level])
+    return np.asarray(bundle.Z[bundle.Z[:, -1] <= level])

@@ -20,9 +20,10 @@ from ..kernels.neighbours import Metric, along_a_curve
 from ..kernels.row_store import Observed
 from ..posteriors import Evidence, Local, RowsOfFit, SubsetOfData
 from ..posteriors.base import Needs
+from ..posteriors.remainder import Rest
 from ..posteriors.tuning import SIZES
 from ..selection.rows import Block
-from .bundles import ELSEWHERE, Bundles, Request, Rest, lay_out
+from .bundles import ELSEWHERE, Bundles, Request, lay_out
 from .rows import DaskRows
 
 BLOCK = 2**24  # numbers of the nearest rows of a block of queries, 128 MB: up to some times as many are gathered

@@ -18,8 +18,8 @@ from ..core.optional import require
 from ..core.threads import on_this_thread
 from ..core.types import Floats
 from ..core.validation import is_dask
-from ..kernels.row_store import Observed
-from .bundles import Bundles, Request, together
+from ..kernels.row_store import Observed, together
+from .bundles import Bundles, Request
 from .collections import numeric_types
 from .local import DaskLocal, Detached
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster.bundles import Bundle
 from ..cluster.local import DaskLocal
 from ..core import container
 from ..core.container import Kind
@@ -123,7 +122,7 @@ def _write_rows(
     save = secrets.token_hex(4)
     files = tuple(f"rows-{save}-{number:05d}.sodalite" for number in range(n))
     if isinstance(posterior, DaskLocal):
-        sums = posterior.bundles.each(_write_bundle, [str(folder / name) for name in files])
+        sums = posterior.bundles.each(write_part, [str(folder / name) for name in files])
     else:
         assert posterior.store is not None
         sums = [write_part(posterior.store, str(folder / files[0]))]
@@ -140,10 +139,6 @@ def write_part(store: RowStore, path: str) -> str | None:
     if not Path(path).parent.is_dir():
         return None
     return container.write(PART, path, {}, {name: getattr(store, name) for name in ROWS + CELLS}, ROWS)
-
-
-def _write_bundle(bundle: Bundle, path: str) -> str | None:
-    return write_part(bundle.store, path)
 
 
 def read_rows(path: str | os.PathLike[str], about: Any, arrays: Mapping[str, Any]) -> tuple[RowStore, list[Any]]:
