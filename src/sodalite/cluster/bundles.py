@@ -35,7 +35,6 @@ T = TypeVar("T")
 PER_WORKER = 1  # bundles for each worker, at least: more divide rows more evenly, and mean more tasks for a prediction
 COPIES = 8  # bundles that the memory of a worker must hold: its own, others' that it makes again, and copies meanwhile
 PER_BUNDLE = 256  # rows of the sample for each bundle: the numbers of their rows then differ by some percent
-GROWTH = 1.5  # factor by which the hashes that are asked for grow, until enough rows have less
 
 ELSEWHERE = (
     "The rows of this model are on the workers of a cluster. Save it to a folder with sodalite.save(model, path), and "
@@ -129,12 +128,7 @@ class Bundles(Remainder):
 
     def sample(self, most: int) -> Floats:
         """Positions of at most so many rows, those of the least hashes, in the order of these; (rows, columns)."""
-        most = min(most, self.n)
-        level, parts = self.metric.tie * most / self.n, list[Floats]()
-        while sum(map(len, parts)) < most:
-            level *= GROWTH
-            parts = self.each(_below, [level] * len(self.futures))
-        Z = np.concatenate(parts)
+        Z = np.concatenate(self.each(_least, [most] * len(self.futures)))
         return Z[least_hashes(Z[:, -1], most)][:, :-1]
 
 
@@ -225,6 +219,6 @@ def _shape(bundle: RowStore) -> tuple[int, int]:
     return bundle.values.shape[0], bundle.values.shape[1]
 
 
-def _below(bundle: RowStore, level: float) -> Floats:
-    """Positions of the rows whose coordinate that decides ties is no larger than a number."""
-    return np.asarray(bundle.Z[bundle.Z[:, -1] <= level])
+def _least(bundle: RowStore, most: int) -> Floats:
+    """Positions of the rows of a bundle that have the least hashes, ties decided."""
+    return bundle.Z[bundle.least(most)]

@@ -42,7 +42,7 @@ def columns_of(client: Client, X: Any, y: Any, alpha: Any, count: int) -> Column
     if not is_dask(X):
         X, _ = check_rows(X, none := np.zeros(len(X)))
         check_inputs(ArrayRows(X, none[:, None]))
-    dtype = np.dtype(np.float32 if all(each == np.float32 for each in _types("X", X)) else np.float64)
+    dtype = np.dtype(np.float32 if all(each == np.float32 for each in numeric_types("X", X)) else np.float64)
     X = _as_array(client, "X", X, dtype) if is_dask(X) else X
     if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
         raise ValueError(f"X must have at least one row and one column; got shape {X.shape}.")
@@ -128,7 +128,7 @@ def _as_array(client: Client, name: str, part: Any, dtype: Any = np.float64) -> 
     from dask.array import concatenate, from_delayed
     from dask.delayed import delayed
 
-    _types(name, part)
+    numeric_types(name, part)
     if hasattr(part, "to_dask_array"):  # a dataframe or a series, whose rows are counted
         columns = [str(column) for column in part.columns] if part.ndim == 2 else None
         with cluster_errors(client):
@@ -146,19 +146,10 @@ def _as_array(client: Client, name: str, part: Any, dtype: Any = np.float64) -> 
     return part.rechunk({1: -1}) if part.ndim == 2 else part
 
 
-def _types(name: str, part: Any) -> list[Any]:
-    """The type of an array, or the types of a dataframe's columns; refuses a collection that does not hold numbers."""
-    if hasattr(part, "to_dask_array"):
-        return numeric_types(name, part)
-    if np.dtype(part.dtype).kind not in "biuf":
-        raise ValueError(f"{name} must hold numbers; got {part.dtype}.")
-    return [part.dtype]
-
-
-def numeric_types(name: str, frame: Any) -> list[Any]:
-    """Return the types of a dataframe's columns, or of a series; refuse columns that do not hold numbers."""
-    meta = frame._meta
-    columns = {str(column): meta[column].dtype for column in meta.columns} if meta.ndim == 2 else {name: meta.dtype}
+def numeric_types(name: str, part: Any) -> list[Any]:
+    """Return the types of a dataframe's columns, or that of a series or an array; refuse what does not hold numbers."""
+    frame = part.ndim == 2 and hasattr(part, "to_dask_array")
+    columns = {str(column): dtype for column, dtype in part.dtypes.items()} if frame else {name: part.dtype}
     kinds = {column: getattr(dtype, "numpy_dtype", dtype) for column, dtype in columns.items()}
     text = [column for column, dtype in kinds.items() if getattr(dtype, "kind", "O") not in "biuf"]
     if text:

@@ -113,14 +113,18 @@ class RowStore:
 
     def sample(self, most: int, metric: Metric) -> Floats:
         """Positions of at most so many rows of the least hashes, in the order of these; of shape (rows, columns)."""
+        rows = self.least(most)
+        return self.Z[rows][:, :-1] if metric is self.metric else metric.scaled(self.X[rows])
+
+    def least(self, most: int) -> Indices:
+        """At most so many rows, those of the least hashes, in the order of these."""
         n, size = len(self) - len(self.dead), BLOCK // self.Z.shape[1] + 1
         rows, level = np.empty(0, dtype=np.intp), self.metric.tie * min(most, n) / n
         while len(rows) < min(most, n):
             level *= 1.5
             parts = [at + np.flatnonzero(self.Z[at : at + size][:, -1] <= level) for at in range(0, len(self), size)]
             rows = np.setdiff1d(np.concatenate(parts), self.dead, assume_unique=True)
-        rows = rows[least_hashes(self.Z[rows][:, -1], most)]
-        return self.Z[rows][:, :-1] if metric is self.metric else metric.scaled(self.X[rows])
+        return np.asarray(rows[least_hashes(self.Z[rows][:, -1], most)])
 
     def find(self, X: Array) -> Indices:
         """The numbers of rows with the same inputs as those of X, -1 where there is none; of shape (rows,)."""
