@@ -6,8 +6,11 @@ import json
 import os
 import pickle
 import stat
+import subprocess
 import sys
+import tempfile
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -406,6 +409,43 @@ def test_a_file_that_is_no_model(path):
     for other, message in ((path.parent, "is a folder"), (path.parent / "nothing", "no such file")):
         with pytest.raises(ModelFileError, match=message):
             sodalite.load(other)
+
+
+UNREADABLE = """
+import os, sys
+import sodalite
+from sodalite import persistence
+sodalite.load(sys.argv[1])  # imports all that it needs
+os.chdir(os.path.dirname(sys.argv[1]))
+os.mkdir("folder", 0)
+os.mkdir("hidden", 0)
+os.rename("model", "locked")
+os.chmod("locked", 0)
+if os.geteuid() == 0:
+    os.seteuid(65534)  # nobody, whom modes hold for
+for path in ("locked", "folder", "hidden/model"):
+    for read in (sodalite.load, persistence.read_header, persistence.check_file):
+        try:
+            read(path)
+        except sodalite.exceptions.ModelFileError as error:
+            print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no modes there")
+def test_what_must_not_be_read_is_said_to_be_forbidden(small):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = Path(folder, "model")
+        path.write_bytes(small)
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", UNREADABLE, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        for name in ("folder", "hidden"):
+            Path(folder, name).chmod(0o755)
+    assert not done.stderr
+    expected = [f"{name} cannot be read: Permission denied." for name in ("locked", "folder", "hidden/model")]
+    assert done.stdout.splitlines() == [line for line in expected for _ in range(3)]
 
 
 def test_no_pickle_is_read(small, path, monkeypatch):
