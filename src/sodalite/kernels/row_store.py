@@ -26,7 +26,7 @@ from ..core.joined import Joined
 from ..core.types import Array, Floats, Indices
 from ..exceptions import ChangedError
 from .cell_search import CellIndex
-from .cells import Bisection
+from .cells import Bisection, members
 from .compiled import CompiledKernel, take
 from .default import robust_spread
 from .neighbours import Index, Metric, distinct, hashes, least_hashes, n_sampled
@@ -260,10 +260,9 @@ class Layout:
 
     def split(self, rows: Observed) -> list[Observed]:
         """The rows of every box, some of them empty."""
-        box = self.boxes.locate(self.metric.scaled(rows[0]))
-        order = np.argsort(box, kind="stable")
-        edges = np.searchsorted(box[order], np.arange(1, len(self.boxes)))
-        return [tuple(part[which] for part in rows) for which in np.split(order, edges)]  # type: ignore[misc]
+        X, values, noise = rows
+        box = self.boxes.locate(self.metric.scaled(X))
+        return [(X[which], values[which], noise[which]) for which in members(box, len(self.boxes))]
 
     def store(self, *parts: Observed) -> RowStore:
         """A store in memory of the rows of one box: equal ones become one, and all are put in the order of cells."""
