@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import cycle
-from math import ceil, log2
+from itertools import cycle, pairwise
+from math import ceil, log2, prod
 from operator import getitem
 from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from ..core.threads import on_this_thread
-from ..core.types import Floats, Indices
+from ..core.types import Array, Floats, Indices
 from ..core.validation import float_type
 from ..kernels.cell_search import SLACK, gaps
 from ..kernels.neighbours import Neighbours, least_hashes, n_sampled
@@ -35,9 +35,11 @@ T = TypeVar("T")
 PER_WORKER = 1  # bundles for each worker, at least: more divide rows more evenly, and mean more tasks for a prediction
 COPIES = 8  # bundles that the memory of a worker must hold: its own, others' that it makes again, and copies meanwhile
 PER_BUNDLE = 256  # rows of the sample for each bundle: the numbers of their rows then differ by some percent
+ROWS = ("X", "Z", "values", "noises")  # arrays of a store that have an entry for every row
+AHEAD = 2**24  # bytes of an array that are fetched at a time when a model is saved
 
 ELSEWHERE = (
-    "The rows of this model are on the workers of a cluster. Save it to a folder with sodalite.save(model, path), and "
+    "The rows of this model are on the workers of a cluster. Save it to a file with sodalite.save(model, path), and "
     "load that with sodalite.load(path)."
 )
 
@@ -131,6 +133,60 @@ class Bundles(Remainder):
         Z = np.concatenate(self.each(_least, [most] * len(self.futures)))
         return Z[least_hashes(Z[:, -1], most)][:, :-1]
 
+    def as_store(self, dtype: np.dtype[Any]) -> RowStore:
+        """All bundles as one store, whose rows are fetched when they are read."""
+        heads, ends, low, high = zip(*self.each(_outline), strict=True)
+        edges = np.cumsum([0, *(each[-1] for each in ends)])
+        arrays: dict[str, Any] = {name: Fetched(self, name, edges, head) for name, head in heads[0].items()}
+        return RowStore(
+            **arrays,
+            ends=np.concatenate([each + before for each, before in zip(ends, edges[:-1], strict=True)]),
+            low=np.concatenate(low),
+            high=np.concatenate(high),
+            some=self.some,
+            metric=self.metric,
+        )
+
+
+class Fetched:
+    """An array of all bundles, one after the other, that is fetched some megabytes at a time when it is sliced by rows.
+
+    Parameters
+    ----------
+    bundles : Bundles
+    name : str
+        Of the array in a `RowStore`.
+    edges : array of shape (bundles + 1,)
+        The first row of every bundle, and the number of rows.
+    head : array
+        No rows, of the right shape and type.
+    """
+
+    def __init__(self, bundles: Bundles, name: str, edges: Indices, head: Array) -> None:
+        self._bundles, self._name, self._edges = bundles, name, edges
+        self.shape: tuple[int, ...] = (int(edges[-1]), *head.shape[1:])
+        self.dtype, self.ndim = head.dtype, head.ndim
+        self._ahead = AHEAD // (prod(head.shape[1:]) * head.dtype.itemsize)
+        self._first, self._kept = 0, head
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Array:
+        begin, end, _ = rows.indices(len(self))
+        if not self._first <= begin <= end <= self._first + len(self._kept):
+            self._first, self._kept = begin, self._fetch(begin, min(max(end, begin + self._ahead), len(self)))
+        return self._kept[begin - self._first : end - self._first]
+
+    def _fetch(self, begin: int, end: int) -> Array:
+        client, parts = self._bundles.client, list[DaskFuture]()
+        with cluster_errors(client):
+            for bundle, (first, last) in zip(self._bundles.futures, pairwise(self._edges), strict=True):
+                if first < end and begin < last:
+                    here = slice(max(begin - first, 0), end - first)
+                    parts.append(client.submit(_rows_of, bundle, self._name, here, pure=False))
+        return np.concatenate([self._kept[:0], *gather(client, parts)])
+
 
 def lay_out(rows: DaskRows, rest: Rest) -> Bundles:
     """Cut the rows that are not active into bundles. Two passes over them, of which the second moves them."""
@@ -217,6 +273,16 @@ def near_rows(bundle: RowStore, asked: list[Request], radius: list[Floats]) -> O
 
 def _shape(bundle: RowStore) -> tuple[int, int]:
     return bundle.values.shape[0], bundle.values.shape[1]
+
+
+def _outline(bundle: RowStore) -> tuple[dict[str, Array], Indices, Floats, Floats]:
+    """The arrays of a bundle without their rows, and its cells."""
+    return {name: getattr(bundle, name)[:0] for name in ROWS}, bundle.ends, bundle.low, bundle.high
+
+
+def _rows_of(bundle: RowStore, name: str, rows: slice) -> Array:
+    found: Array = getattr(bundle, name)[rows]
+    return found
 
 
 def _least(bundle: RowStore, most: int) -> Floats:

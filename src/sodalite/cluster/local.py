@@ -148,8 +148,12 @@ class DaskLocal(Local):
     # Files
 
     def saved(self) -> dict[str, Any]:
-        """The arguments of `restore`, without the rows: their files are written by the workers."""
+        """The arguments of `restore`, without the rows."""
         return {**super().saved(), "X": None, "r": None, "noises": None}
+
+    def laid_out(self, dtype: np.dtype[Any]) -> Local:
+        """A copy that is not bound to workers, whose rows are fetched when they are read."""
+        return Local.restore(**{**self.saved(), "store": self.bundles.as_store(dtype)})
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"This model cannot be pickled or copied. {ELSEWHERE}")
