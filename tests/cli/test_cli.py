@@ -155,9 +155,16 @@ def test_an_interrupt_during_start_up_ends_in_the_same_way(monkeypatch, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sodalite.cli.app.import_module", interrupt)
-    result = run("fit", "houses.csv")
-    assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted: model.sodalite was not written.")
+    def interrupt_of_a_class(*_):  # Python raises a RuntimeError of it while it makes a class
+        try:
+            interrupt()
+        except KeyboardInterrupt as error:
+            raise RuntimeError("Error calling __set_name__") from error
+
+    for raised in (interrupt, interrupt_of_a_class):
+        monkeypatch.setattr("sodalite.cli.app.import_module", raised)
+        result = run("fit", "houses.csv")
+        assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted: model.sodalite was not written.")
     monkeypatch.setattr(click.Group, "make_context", interrupt)  # before click can turn it into its own error
     result = run("fit", "houses.csv")
     assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted.")

@@ -7,6 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from sodalite import GreedyGPRegressor, select
+from sodalite.cluster.collections import checked
 from sodalite.core.validation import check_rows
 
 X, Y = np.random.default_rng(0).normal(size=(2, 20, 1))
@@ -30,6 +31,7 @@ def masked(values, *rows):
         ("X", lambda: GP.fit(X, Y).partial_fit(masked(X, 7), Y)),
         ("y", lambda: GP.fit(X, masked(Y, 7))),
         ("y", lambda: select(X, masked(Y, 7), RBF(1.0), n_active=3)),
+        ("y", lambda: checked(X, masked(Y, 7), None, 0, 0, 20, 1, X.dtype)),  # a partition on a cluster
         ("alpha", lambda: GP.fit(X, Y, alpha=masked(np.ones(20), 7))),
         ("sample_weight", lambda: GP.fit(X, Y, sample_weight=masked(np.ones(20), 7))),
     ],

@@ -106,10 +106,12 @@ def plain_errors(interrupted: Callable[[], str]) -> Iterator[None]:
             yield
     except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
-    except KeyboardInterrupt:
-        click.echo(f"\n{interrupted()}", err=True)
-        raise click.exceptions.Exit(130) from None
-    except (ModuleNotFoundError, MemoryError, OSError, *INVALID) as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            click.echo(f"\n{interrupted()}", err=True)
+            raise click.exceptions.Exit(130) from None
+        if not isinstance(error, (ModuleNotFoundError, MemoryError, OSError, *INVALID)):
+            raise
         if click.get_current_context().find_root().params["debug"]:
             traceback.print_exc()
         lines = [" ".join(line.split()) for line in str(error).splitlines()] or [type(error).__name__]
@@ -119,6 +121,11 @@ def plain_errors(interrupted: Callable[[], str]) -> Iterator[None]:
         elif not isinstance(error, ModuleNotFoundError | OSError | TypeError | ValueError):
             words = f"something makes no sense ({type(error).__name__}: {words}); sodalite --debug says where."
         raise Mistake(words) from None
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, or made of it: what is interrupted in an import may raise an error of its own."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__))
 
 
 def print_json(content: Any) -> None:

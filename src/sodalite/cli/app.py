@@ -203,8 +203,8 @@ def predict() -> None:
     """Predict the rows of a table, with error bars.
 
     MODEL is a file that fit has written. DATA is a table in any format that fit reads, or - for CSV from standard
-    input. Its columns are found by name, in any order; others are ignored. It may be of any size. The output has one row
-    for each, with the columns that --keep names, then mean, std, lower, upper, quantile_0.05 and so on, sample_1 to
+    input. Its columns are found by name, in any order; others are ignored. It may be of any size. The output has one
+    row for each, with the columns that --keep names, then mean, std, lower, upper, quantile_0.05 and so on, sample_1 to
     sample_K and novelty as asked for; it is CSV, or what the suffix of FILE says. Intervals, quantiles and samples
     follow the distribution of errors that the fit has learnt. Samples are drawn together for 500 rows at a time. Rows
     that lie outside the data that the model was fitted to are counted.
