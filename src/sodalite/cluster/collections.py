@@ -20,25 +20,13 @@ class Targets(NamedTuple):
     alpha: Floats | None
 
 
-class Columns(NamedTuple):
-    """X, y and alpha as Dask arrays with the same chunks of rows, some of them empty, and one chunk of columns."""
+def columns_of(client: Client, X: Any, y: Any, alpha: Any, count: int) -> tuple[Any, Any, Any]:
+    """Return X, y and alpha as Dask arrays with the same chunks of rows, some of them empty; alpha may be None.
 
-    X: Any
-    y: Any
-    alpha: Any
-    """None if the rows have no noise variances of their own."""
-    dtype: np.dtype[Any]
-    """The type of X: float32 if all of its columns are, else float64."""
-    lazy: bool
-    """Whether X or y is a Dask collection, rather than an array of this machine."""
-
-
-def columns_of(client: Client, X: Any, y: Any, alpha: Any, count: int) -> Columns:
-    """Return the columns of a table, with shapes and types checked; values of Dask collections are checked by `send`.
-
-    Chunks are those of the first Dask collection; if there is none, arrays are divided into `count` parts.
+    Shapes and types are checked; values of Dask collections are checked by `send`. X is float32 if all of its columns
+    are, else float64. Chunks are those of the first Dask collection; if there is none, arrays are divided into `count`
+    parts.
     """
-    lazy = is_dask(X) or is_dask(y)
     if not is_dask(X):
         X, _ = check_rows(X, none := np.zeros(len(X)))
         check_inputs(ArrayRows(X, none[:, None]))
@@ -58,24 +46,22 @@ def columns_of(client: Client, X: Any, y: Any, alpha: Any, count: int) -> Column
     even = tuple(n // count + (at < n % count) for at in range(count))
     sizes = next((part.chunks[0] for part in (X, y, alpha) if is_dask(part)), even)
     X, y, alpha = (None if part is None else _in_chunks(client, part, sizes) for part in (X, y, alpha))
-    return Columns(X, y, alpha, dtype, lazy)
+    return X.astype(dtype), y, alpha
 
 
-def send(client: Client, columns: Columns) -> tuple[list[DaskFuture], list[DaskFuture], list[int]]:
+def send(client: Client, *columns: Any) -> tuple[list[DaskFuture], list[DaskFuture], list[int]]:
     """Have the workers hold all rows, checked; return futures of X and of the `Targets` of every piece, and the edges.
 
     The scheduler can make pieces again that are lost, from the collections that they come from.
     """
     from dask.delayed import delayed
 
-    sizes, d = columns.X.chunks[0], columns.X.shape[1]
-    X, y, alpha = (
-        [None] * len(sizes) if part is None else part.to_delayed(optimize_graph=False).ravel() for part in columns[:3]
-    )
+    sizes, d, dtype = columns[0].chunks[0], columns[0].shape[1], columns[0].dtype
+    parts = [[None] * len(sizes) if part is None else part.to_delayed(optimize_graph=False).ravel() for part in columns]
     check, pieces, edges = delayed(checked, pure=False, nout=2), list[Any](), [0]
-    for number, size in enumerate(sizes):
+    for number, (size, *some) in enumerate(zip(sizes, *parts, strict=True)):
         if size:
-            pieces.extend(check(X[number], y[number], alpha[number], number, edges[-1], size, d, columns.dtype))
+            pieces.extend(check(*some, number, edges[-1], size, d, dtype))
             edges.append(edges[-1] + size)
     with cluster_errors(client), no_warning_of_size():
         futures = client.compute(pieces)
