@@ -265,6 +265,30 @@ def test_local_refuses_what_does_not_fit(client):
     assert not hasattr(before, "n_features_in_")
 
 
+class Sliced:
+    """As an HDF5 data set: it has a shape and a type, and is sliced."""
+
+    def __init__(self, X):
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, here):
+        return self.X[here]
+
+
+@pytest.mark.parametrize("make", [np.asarray, Sliced, lambda X: da.from_array(X, chunks=70)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_types_of_inputs(client, dtype, make):
+    X, y = rows()
+    X = np.round(9 * X).astype(dtype)
+    found = dask_rows(make(X), y, executor=client)
+    some = found.take(np.array([200, 3])).X
+    assert found.dtype == some.dtype == ("float32" if dtype == "float32" else "float64")
+    np.testing.assert_array_equal(some, X[[200, 3]])
+
+
 def test_bad_input(client):
     X, y = rows()
     X_there, y_there = chunked(X, y)

@@ -134,7 +134,7 @@ def _as_array(client: Client, name: str, part: Any, dtype: Any = np.float64) -> 
 
 def numeric_types(name: str, part: Any) -> list[Any]:
     """Return the types of a dataframe's columns, or that of a series or an array; refuse what does not hold numbers."""
-    frame = part.ndim == 2 and hasattr(part, "to_dask_array")
+    frame = hasattr(part, "to_dask_array") and part.ndim == 2
     columns = {str(column): dtype for column, dtype in part.dtypes.items()} if frame else {name: part.dtype}
     kinds = {column: getattr(dtype, "numpy_dtype", dtype) for column, dtype in columns.items()}
     text = [column for column, dtype in kinds.items() if getattr(dtype, "kind", "O") not in "biuf"]
