@@ -32,7 +32,7 @@ def columns_of(client: Client, X: Any, y: Any, alpha: Any, count: int) -> tuple[
         check_inputs(ArrayRows(X, none[:, None]))
     dtype = np.dtype(np.float32 if all(each == np.float32 for each in numeric_types("X", X)) else np.float64)
     X = _as_array(client, "X", X, dtype) if is_dask(X) else X
-    if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
+    if len(X.shape) != 2 or not X.shape[0] or not X.shape[1]:
         raise ValueError(f"X must have at least one row and one column; got shape {X.shape}.")
     n = X.shape[0]
     y = _as_array(client, "y", y) if is_dask(y) else check_targets(y, n)
