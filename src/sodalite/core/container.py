@@ -68,8 +68,6 @@ class Header:
     """The checksums of the blocks of each array, one after the other."""
     mapped: tuple[str, ...]
     """The arrays that are not read, but mapped."""
-    sha256: str
-    """The checksum of its text, which has those of the arrays, and of their types and shapes."""
 
 
 def check_path(kind: Kind, path: str | os.PathLike[str]) -> None:
@@ -88,8 +86,8 @@ def write(
     content: Mapping[str, Any],
     arrays: Mapping[str, Any],
     mapped: Collection[str] = (),
-) -> str:
-    """Write a file; return its checksum. If that fails, nothing is left behind and an earlier file stays as it was.
+) -> None:
+    """Write a file. If that fails, nothing is left behind and an earlier file stays as it was.
 
     Arrays may be anything that has a shape and a type, and is sliced by rows. Those named in `mapped` stay on disk when
     the file is read.
@@ -108,14 +106,12 @@ def write(
         with replacing(path) as unfinished, open(unfinished, "wb") as file:
             # The checksums are known at the end; they have as many digits whatever they are.
             sums = {name: "0" * SUM * -(-len(arrays[name]) // _block_rows(arrays[name], types[name])) for name in names}
-            file.write(_header(kind, content, layout, sums, mapped)[0])
+            file.write(_header(kind, content, layout, sums, mapped))
             sums = {name: _write_array(file, arrays[name], types[name]) for name in names}
             file.seek(0)
-            header, checksum = _header(kind, content, layout, sums, mapped)
-            file.write(header)
+            file.write(_header(kind, content, layout, sums, mapped))
     except OSError as error:
         raise kind.error(f"{path} could not be written: {error.strerror or error}.") from None
-    return checksum
 
 
 def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
@@ -162,7 +158,7 @@ def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
         is_valid = False
     if not is_valid:
         raise kind.damaged(f"{path} is no valid {kind.noun}: its description cannot be read.")
-    return Header(content, arrays, size, places, sums, mapped, about["sha256"])
+    return Header(content, arrays, size, places, sums, mapped)
 
 
 def read(kind: Kind, path: str | os.PathLike[str]) -> tuple[Header, dict[str, Any]]:
@@ -262,19 +258,14 @@ class MappedArray:
 
 
 def _header(
-    kind: Kind,
-    content: Mapping[str, Any],
-    layout: Mapping[str, Any],
-    sums: Mapping[str, str],
-    mapped: Collection[str],
-) -> tuple[bytes, str]:
-    """The header of a file with its length, such that the arrays are aligned, and the checksum in it."""
+    kind: Kind, content: Mapping[str, Any], layout: Mapping[str, Any], sums: Mapping[str, str], mapped: Collection[str]
+) -> bytes:
+    """The header of a file with its length, such that the arrays are aligned."""
     text = json.dumps({"content": content, "checksums": sums, "mapped": sorted(mapped)}, allow_nan=False)
-    checksum = _hash(text, layout)
-    about = {"format": kind.format, "version": str(VERSION), "text": text, "sha256": checksum}
+    about = {"format": kind.format, "version": str(VERSION), "text": text, "sha256": _hash(text, layout)}
     header = json.dumps({"__metadata__": about, **layout}).encode()
     header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header, checksum
+    return len(header).to_bytes(8, "little") + header
 
 
 def _hash(text: str, layout: Mapping[str, Any]) -> str:

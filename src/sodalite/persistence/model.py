@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import container
-from ..core.container import MappedArray
-from ..core.state import StateError, UnknownClassError
+from ..core.container import Header, Kind, MappedArray
+from ..core.state import StateError, UnknownClassError, reason_of
 from ..core.validation import float_type
 from ..core.version import __version__
 from ..core.warn import warn
@@ -26,8 +26,8 @@ from ..report.summary import Record, Summary, summarize
 from ..tables import Preprocessing
 from ..tables.encoder import without_pipeline
 from .classes import CONVERTER
-from .files import KIND, check_path
 
+KIND = Kind("sodalite-model", "model file", ModelFileError, "Copy it again, or fit it again.")
 LEAST_ROWS = 20_000  # distinct rows of the remainder from which on rows are mapped: fewer are read in milliseconds
 MOST_SHOWN = 200  # characters of a parameter that a file cannot hold
 MAPPED = (
@@ -145,6 +145,16 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
     return _loaded(path)[0]
 
 
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Refuse a path to which no model file can be written, before any long work."""
+    container.check_path(KIND, path)
+
+
+def read_header(path: str | os.PathLike[str]) -> Header:
+    """Return the header of a model file: all but the values of its arrays."""
+    return container.read_header(KIND, path)
+
+
 def check_file(path: str | os.PathLike[str]) -> None:
     """Read a model file whole, and check every checksum in it.
 
@@ -198,8 +208,7 @@ def _one_error(path: str | os.PathLike[str]) -> Iterator[None]:
     except ModelFileError:
         raise
     except INVALID as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".") or repr(error)
-        raise KIND.damaged(f"{path} is not a valid model file: {' '.join(reason.split())}.") from error
+        raise KIND.damaged(f"{path} is not a valid model file: {' '.join(reason_of(error).split())}.") from error
 
 
 @contextmanager
