@@ -19,24 +19,16 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sodalite import GreedyGPRegressor, select
-from sodalite.cluster.bundles import (
-    Bundle,
-    Layout,
-    Rest,
-    first_radius,
-    least_radius,
-    near_rows,
-    split,
-    survey,
-    together,
-)
+from sodalite.cluster.bundles import first_radius, least_radius, near_rows, split, survey
 from sodalite.cluster.local import Detached
 from sodalite.core.threads import on_this_thread
 from sodalite.fitting import room
 from sodalite.kernels import compile_kernel
-from sodalite.kernels.cells import Bisection
+from sodalite.kernels.cell_search import gaps
 from sodalite.kernels.neighbours import n_sampled
+from sodalite.kernels.row_store import Layout, RowStore, together
 from sodalite.posteriors import Evidence, Neighbors, SubsetOfData
+from sodalite.posteriors.remainder import Rest
 from sodalite.selection.rows import ArrayRows, Block
 
 from . import evidence
@@ -70,19 +62,18 @@ def remainder_of(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int) -> Rest:
     return Rest(base, np.sort(chosen.indices), chosen.noise_floor)
 
 
-def built(X: np.ndarray, y: np.ndarray, remainder: Rest, levels: int, timed: Timer) -> tuple[Layout, list[Bundle]]:
+def built(X: np.ndarray, y: np.ndarray, remainder: Rest, levels: int, timed: Timer) -> tuple[Layout, list[RowStore]]:
     """The layout of some levels of bisection, and its bundles."""
     d = X.shape[1]
     seen = timed("survey", survey, remainder, n_sampled(d), Block(X, y[:, None]))
-    metric = seen.metric(remainder.base.kernel.centre, remainder.base.kernel.metric())
-    boxes = Bisection.of(metric.scaled(seen.rows), levels)
-    layout = Layout(metric, boxes, seen.rows, np.dtype(np.float64))
+    kernel = remainder.base.kernel
+    layout = Layout.of(seen, levels, np.dtype(np.float64), kernel.centre, kernel.metric())
     parts = timed("split", split, remainder, layout, Block(X, y[:, None]))
-    return layout, [timed("bundle", Bundle, [part], layout) for part in parts]
+    return layout, [timed("bundle", layout.store, part) for part in parts]
 
 
 def predicted(
-    layout: Layout, bundles: list[Bundle], detached: Detached, Q: np.ndarray, timed: Timer
+    layout: Layout, bundles: list[RowStore], detached: Detached, Q: np.ndarray, timed: Timer
 ) -> tuple[float, float]:
     """Predict some queries; return how many bundles answer one, and how many rows are gathered for one."""
     asked = timed("search", detached.asked, Q, detached.k)
@@ -91,7 +82,8 @@ def predicted(
     near, n_answers = [], 0
     for bundle in bundles:
         near.append(timed("search", near_rows, bundle, asked, radius))
-        gap = np.square(np.maximum(np.maximum(bundle.low - positions, positions - bundle.high), 0)).sum(axis=1)
+        low, high = bundle.box
+        gap = gaps(positions, low[None], high[None])[:, 0]
         n_answers += int(np.sum(gap <= radius[0]))
     timed("prediction", lambda: detached.on(together(near)).mean_and_variance(Q))
     return n_answers / len(Q), sum(len(part[0]) for part in near) / len(Q)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import click
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 import sodalite
 from commands import done, run
@@ -18,6 +23,9 @@ from sodalite.cli.app import app
 from sodalite.core import optional
 from sodalite.datasets import load_mauna_loa
 from sodalite.experiments import demo, paper
+
+FIT = "fit -t y -n 10 --mean none --set hyperparameters=fixed"
+PREDICT = "predict model.sodalite rows.csv"
 
 
 def python(code: str) -> str:
@@ -147,13 +155,69 @@ def test_an_interrupt_during_start_up_ends_in_the_same_way(monkeypatch, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sodalite.cli.app.import_module", interrupt)
+    def interrupt_of_a_class(*_):  # Python raises a RuntimeError of it while it makes a class
+        try:
+            interrupt()
+        except KeyboardInterrupt as error:
+            raise RuntimeError("Error calling __set_name__") from error
+
+    for raised in (interrupt, interrupt_of_a_class):
+        monkeypatch.setattr("sodalite.cli.app.import_module", raised)
+        result = run("fit", "houses.csv")
+        assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted: model.sodalite was not written.")
+    monkeypatch.setattr(click.Group, "make_context", interrupt)  # before click can turn it into its own error
     result = run("fit", "houses.csv")
-    assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted: model.sodalite was not written.")
-    monkeypatch.setattr("sodalite.cli.app.app", interrupt)  # before click can turn it into its own error
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert (ended.value.code, capsys.readouterr().err.strip()) == (130, "Interrupted.")
+    assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted.")
+    for name in ("sodalite.cli.app.app", "sodalite.core.optional.import_module"):  # as the latter loads click
+        monkeypatch.setattr(name, interrupt)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert (ended.value.code, capsys.readouterr().err.strip()) == (130, "Interrupted.")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell that closes streams")
+@pytest.mark.parametrize(
+    ("arguments", "closed", "status", "words"),
+    [
+        (FIT, "<&- >&- 2>&-", 0, ""),
+        (FIT, ">&-", 0, ""),
+        (FIT, "2>&-", 0, ""),
+        (f"{PREDICT} -o out.csv", "<&- >&- 2>&-", 0, ""),
+        (PREDICT, "2>&-", 0, ""),
+        (PREDICT, ">&-", 2, "--output is to go to standard output, which is closed: give a file, or a pipe."),
+        (f"{FIT} - ", "<&-", 2, "DATA is to be read from standard input, which is closed: give a file, or a pipe."),
+        ("inspect model.sodalite", "<&- 2>&-", 0, ""),
+    ],
+)
+def test_closed_streams(arguments, closed, status, words, one_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text((one_model / "rows.csv").read_text())
+    if not arguments.startswith("fit"):
+        shutil.copy(one_model / "model.sodalite", "model.sodalite")
+    data = "" if arguments.endswith("- ") else "rows.csv" * arguments.startswith("fit")
+    command = f"{shlex.quote(sys.executable)} -m sodalite {arguments} {data} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert words in done.stderr
+    if status:
+        assert "Traceback" not in done.stderr
+    else:
+        model = sodalite.load("model.sodalite")
+        assert model.n_features_in_ == 1  # no message was written into the file
+        assert "-o" not in arguments or len(Path("out.csv").read_text().splitlines()) == 31
+
+
+@pytest.fixture(scope="module")
+def one_model(tmp_path_factory):
+    """A folder with a small table and a model of it."""
+    folder = tmp_path_factory.mktemp("closed")
+    x = np.linspace(0, 1, 30)
+    np.savetxt(folder / "rows.csv", np.column_stack([x, np.sin(6 * x)]), delimiter=",", header="x,y", comments="")
+    model = sodalite.GreedyGPRegressor(hyperparameters="fixed", n_active=10)
+    encoder = sodalite.TableEncoder()
+    table = pd.read_csv(folder / "rows.csv")
+    sodalite.save(make_pipeline(encoder, model).fit(table[["x"]], table["y"]), folder / "model.sodalite")
+    return folder
 
 
 # Extras
@@ -268,7 +332,10 @@ REFUSED = {  # what a command is given, and what is said
     "fit t.csv -t y --set latlon=lat,lon": "no column 'lat'",
     "fit t.csv -t y --set thousands=, --decimal ,": "thousands and decimal are the same mark",
     "select t.csv -t y -n 2 --set tol=x": "tol must be a number; got 'x'",
-    "predict m t.csv --set samples=-1": "samples: '-1' is not a whole number, 0 or more",
+    **{
+        f"predict m t.csv --set samples={value}": f"samples: '{value}' is not a whole number from 0 to 10000"
+        for value in ("-1", "10001", "99999999999999999999", "9" * 5000)
+    },
     "predict m t.csv --set missing=drop": "'missing' is not a setting",
     **{f"predict m t.csv --interval {value}": LEVEL for value in ("0", "1", "95", "-0.1", "nan", "x", "''")},
     **{f"predict m t.csv --quantiles {value}": LEVEL for value in ("0.5,1", "nan", "5%", "'0.1;.9'", ".1,,.9", "''")},

@@ -2,10 +2,8 @@
 
 import os
 import pickle
-import re
 import signal
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +15,9 @@ from dask_cluster import Killer, cluster, model
 from helpers import campaign
 from sodalite import load, save
 from sodalite.cli.app import app
-from sodalite.cluster.bundles import Bundles
+from sodalite.cluster.bundles import Bundles, Fetched
 from sodalite.cluster.local import DaskLocal
 from sodalite.cluster.rows import DaskRows
-from sodalite.exceptions import ModelFileError
 from sodalite.exports import to_sklearn
 from sodalite.hyperparameters import Found
 from sodalite.persistence import check_file
@@ -201,7 +198,7 @@ def test_a_kernel_without_a_metric_and_no_room_are_told_before_rows_are_chosen(c
 def test_what_needs_the_rows_here_is_refused(client):
     X, y = rows(400)
     there = model().fit(*chunked(X, y, chunks=100), executor=client)
-    with pytest.raises(TypeError, match=r"cannot be pickled .* Save it to a folder with sodalite\.save"):
+    with pytest.raises(TypeError, match=r"cannot be pickled .* Save it to a file with sodalite\.save"):
         pickle.dumps(there)
     with pytest.raises(ValueError, match="no rows can join it"):
         there.partial_fit(X[:5], y[:5])
@@ -286,45 +283,38 @@ def test_a_cluster_that_was_restarted_is_said_to_have_no_rows():
             there.predict(queries())
 
 
-# Folders
+# Files
 
 
-@pytest.fixture(scope="module")
-def saved(client, tmp_path_factory):
-    """A folder, with what its model should predict."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sodalite.fitting.room.FETCHED", 0)
-        X, y = rows()
-        there = model(mean="linear").fit(*chunked(X, y), executor=client)
-    folder = tmp_path_factory.mktemp("models") / "model"
-    save(there, folder)
-    return folder, there
-
-
-def test_a_folder_loads_where_there_is_no_cluster(saved, tmp_path):
-    folder, there = saved
-    names = sorted(file.name for file in folder.iterdir())
-    assert names[0] == "header.sodalite"
-    assert all(
-        re.fullmatch(rf"rows-[0-9a-f]{{8}}-{number:05d}\.sodalite", name) for number, name in enumerate(names[1:])
+def test_a_file_loads_where_there_is_no_cluster(client, tmp_path, monkeypatch):
+    monkeypatch.setattr("sodalite.cluster.bundles.AHEAD", 8000)
+    X, y = rows()
+    there = model(mean="linear").fit(*chunked(X, y), executor=client)
+    sizes, fetch = [], Fetched._fetch
+    monkeypatch.setattr(
+        Fetched, "_fetch", lambda self, *span: sizes.append((part := fetch(self, *span)).nbytes) or part
     )
-    assert len(names) > 2
-    check_file(folder)
-    again = load(folder)
+    monkeypatch.setattr("sodalite.core.container.BLOCK", 2000)
+    save(there, tmp_path / "m")
+    assert max(sizes) <= 8000
+    assert len(sizes) > 10
+    check_file(tmp_path / "m")
+    again = load(tmp_path / "m")
     compare(again, there)
     assert again.posterior_.store is not None
     with pytest.raises(ValueError, match="no rows can join it"):
         again.partial_fit(np.zeros((1, 3)), [0.0])
-    for _ in range(2):  # the second save replaces the first
-        save(again, tmp_path / "once more")  # one file of rows, from this machine
-        assert len(list((tmp_path / "once more").iterdir())) == 2
+    sent = pickle.loads(pickle.dumps(again))
+    np.testing.assert_allclose(sent.predict(queries()), there.predict(queries()), rtol=1e-8)
+    for one in (again, sent):
+        save(one, tmp_path / "once more")
         compare(load(tmp_path / "once more"), there)
-    np.testing.assert_allclose(
-        pickle.loads(pickle.dumps(again)).predict(queries()), there.predict(queries()), rtol=1e-8
-    )
+    found = CliRunner().invoke(app, ["inspect", str(tmp_path / "m"), "--check"])
+    assert found.exit_code == 0, found.output
+    assert "30 rows of 2,500" in found.output
 
 
-def test_a_folder_of_single_precision_shared_neighbourhoods_and_several_targets(client, tmp_path, monkeypatch):
+def test_a_file_of_single_precision_shared_neighbourhoods_and_several_targets(client, tmp_path, monkeypatch):
     monkeypatch.setattr(tuning, "WORTH_SHARING", -10.0)
     monkeypatch.setattr(tuning, "SAME_ERROR", 10.0)
     monkeypatch.setattr(tuning, "N_JUDGED", 300)
@@ -337,91 +327,17 @@ def test_a_folder_of_single_precision_shared_neighbourhoods_and_several_targets(
     compare(again, there)
 
 
-def test_the_commands_take_a_folder(saved, tmp_path):
-    folder, there = saved
-    found = CliRunner().invoke(app, ["inspect", str(folder), "--check"])
-    assert found.exit_code == 0, found.output
-    assert "30 rows of 2,500" in found.output
-    pd.DataFrame(queries(20), columns=["a", "b", "c"]).to_csv(tmp_path / "q.csv", index=False)
-    found = CliRunner().invoke(app, ["predict", str(folder), str(tmp_path / "q.csv"), "-o", str(tmp_path / "out.csv")])
-    assert found.exit_code == 0, found.output
-    mean = pd.read_csv(tmp_path / "out.csv")["mean"]
-    np.testing.assert_allclose(mean, there.predict(pd.read_csv(tmp_path / "q.csv").to_numpy()), rtol=1e-5)
-
-
-@pytest.fixture
-def copied(saved, tmp_path):
-    """A copy of the folder, to be damaged."""
-    folder = tmp_path / "copy"
-    folder.mkdir()
-    for file in saved[0].iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    return folder
-
-
-def test_damaged_rows_are_noticed_when_they_are_used(copied):
-    file = sorted(copied.iterdir())[2]
-    content = bytearray(file.read_bytes())
-    content[-9] ^= 1  # in the last array
-    file.write_bytes(content)
-    again = load(copied)
-    with pytest.raises(ModelFileError, match=r"rows-.* is damaged: array .values. is not the one that was written"):
-        again.predict(queries())
-    with pytest.raises(ModelFileError, match="is damaged"):
-        check_file(copied)
-
-
-def test_a_file_of_rows_that_is_missing_or_of_another_model(copied):
-    first, second = sorted(copied.iterdir())[1:3]
-    kept = second.read_bytes()
-    second.unlink()
-    with pytest.raises(ModelFileError, match=r"-00001\.sodalite: there is no such file"):
-        load(copied)
-    second.write_bytes(first.read_bytes())
-    with pytest.raises(ModelFileError, match=r"-00001\.sodalite (belongs to another model|is no valid file)"):
-        load(copied)
-    second.write_bytes(kept[:-100])
-    with pytest.raises(ModelFileError, match=r"-00001\.sodalite is truncated"):
-        load(copied)
-    (copied / "header.sodalite").unlink()
-    with pytest.raises(ModelFileError, match="is a folder, not a model file"):
-        load(copied)
-
-
-def test_a_save_that_fails_leaves_nothing_behind_and_what_was_there(client, tmp_path, monkeypatch):
+def test_a_save_that_fails_leaves_what_was_there(client, tmp_path, monkeypatch):
     X, y = rows(400)
     there = model().fit(*chunked(X, y, chunks=100), executor=client)
     save(there, tmp_path / "m")
-    before = {file.name: file.read_bytes() for file in (tmp_path / "m").iterdir()}
+    before = (tmp_path / "m").read_bytes()
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    def gone(*_):
+        raise RuntimeError("the cluster no longer has the rows")
 
-    with monkeypatch.context() as patch:
-        patch.setattr("sodalite.persistence.folder.container.write", full)
-        with pytest.raises(ModelFileError, match=r"could not be written: No space left"):
-            save(there, tmp_path / "m")
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
-    assert {file.name: file.read_bytes() for file in (tmp_path / "m").iterdir()} == before
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "letters.txt").write_text("mine")
-    with pytest.raises(ModelFileError, match="it is a folder with other files in it"):
-        save(there, tmp_path / "other")
-    with pytest.raises(ModelFileError, match="it is a file, and this model is written to a folder"):
-        save(there, tmp_path / "other" / "letters.txt")
-    with pytest.raises(ModelFileError, match="there is no folder"):
-        save(there, tmp_path / "nowhere" / "m")
-
-
-def test_workers_that_do_not_see_the_folder(client, tmp_path, monkeypatch):
-    X, y = rows(400)
-    there = model().fit(*chunked(X, y, chunks=100), executor=client)
-    each = Bundles.each
-
-    def elsewhere(self, function, paths):
-        return each(self, function, [str(Path(path).parent / "another machine" / "rows") for path in paths])
-
-    monkeypatch.setattr(Bundles, "each", elsewhere)
-    with pytest.raises(ModelFileError, match="do not see the same folder"):
+    monkeypatch.setattr(Fetched, "_fetch", gone)
+    with pytest.raises(RuntimeError, match="no longer has the rows"):
         save(there, tmp_path / "m")
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    assert (tmp_path / "m").read_bytes() == before

@@ -65,43 +65,43 @@ def compare(there, here, X, rtol=1e-7):
     assert found == pytest.approx(here.log_marginal_likelihood_value_, rel=1e-8)
 
 
-@pytest.mark.parametrize("q", [3, campaign(None)])
-@pytest.mark.parametrize("posterior", ["sod", "fitc", "vfe", "local", campaign("sor"), campaign("dtc")])
-def test_a_fit_is_that_in_memory(client, posterior, q, tmp_path):
-    X, y = rows(q=q)
-    alpha = np.linspace(0, 0.5, N)
-    here = model(posterior=posterior).fit(X, y, alpha=alpha)
-    there = model(posterior=posterior).fit(*chunked(X, y), alpha=chunked(alpha)[0], executor=client)
+def noise_alone():
+    """Rows 5 and 60 are noise: they neither scale targets nor judge error bars, wherever the rows are."""
+    X, y = rows()
+    alpha = np.zeros(N)
+    alpha[[5, 60]], y[[5, 60]] = 1e4, 100.0
+    return X, y, {"alpha": alpha}
+
+
+FITS = {
+    "one target": lambda: (*rows(), {"alpha": np.linspace(0, 0.5, N)}),
+    "targets": lambda: (*rows(q=3), {"alpha": np.linspace(0, 0.5, N)}),
+    "weights": lambda: (*rows(), {"sample_weight": np.arange(N) % 4 / 2}),
+    "noise alone": noise_alone,
+    "arrays of the driver": lambda: (*rows(), {"alpha": 0.1}),
+}
+
+
+@pytest.mark.parametrize(
+    ("posterior", "what"),
+    [
+        *((posterior, "targets") for posterior in ("sod", "fitc", "vfe", "local")),
+        *((posterior, what) for posterior in ("vfe", "local") for what in ("weights", "noise alone")),
+        ("fitc", "arrays of the driver"),
+        *(campaign(posterior, "targets") for posterior in ("sor", "dtc")),
+        *(campaign(posterior, "one target") for posterior in ("sod", "fitc", "vfe", "local", "sor", "dtc")),
+    ],
+)
+def test_a_fit_is_that_in_memory(client, posterior, what, tmp_path):
+    X, y, more = FITS[what]()
+    here = model(posterior=posterior).fit(X, y, **more)
+    lazy = {name: chunked(values)[0] if np.ndim(values) else values for name, values in more.items()}
+    data = (X, y) if what == "arrays of the driver" else chunked(X, y)
+    there = model(posterior=posterior).fit(*data, **lazy, executor=client)
     compare(there, here, X[:70])
-    again = load(save(there, tmp_path / "model.sod") or tmp_path / "model.sod")
-    np.testing.assert_allclose(again.predict(X[:9]), there.predict(X[:9]))
-
-
-@pytest.mark.parametrize("posterior", ["vfe", "local"])
-def test_rows_have_weights(client, posterior):
-    X, y = rows()
-    weights = np.arange(N) % 4 / 2
-    here = model(posterior=posterior).fit(X, y, weights)
-    there = model(posterior=posterior).fit(*chunked(X, y, weights), executor=client)
-    compare(there, here, X[:50])
-
-
-@pytest.mark.parametrize("posterior", ["vfe", "local"])
-def test_rows_that_are_noise_alone_are_treated_as_in_memory(client, posterior):
-    """They neither scale targets nor judge error bars, wherever the rows are."""
-    X, y = rows()
-    alpha, bad = np.zeros(N), y.copy()
-    alpha[[5, 60]], bad[[5, 60]] = 1e4, 100.0
-    here = model(posterior=posterior).fit(X, bad, alpha=alpha)
-    there = model(posterior=posterior).fit(*chunked(X, bad), alpha=chunked(alpha)[0], executor=client)
-    compare(there, here, X[:50])
-    assert here.y_std_[0] < 2 * y.std()
-
-
-def test_arrays_of_the_driver_as_well(client):
-    X, y = rows()
-    there = model(posterior="fitc").fit(X, y, alpha=0.1, executor=client)
-    compare(there, model(posterior="fitc").fit(X, y, alpha=0.1), X[:50])
+    assert what != "noise alone" or here.y_std_[0] < 2 * rows()[1].std()
+    save(there, tmp_path / "model.sod")
+    np.testing.assert_allclose(load(tmp_path / "model.sod").predict(X[:9]), there.predict(X[:9]))
 
 
 def test_noise_below_the_floor_is_told(client):
@@ -134,44 +134,36 @@ def test_empty_partitions_and_whole_numbers_of_a_dataframe(client):
     np.testing.assert_array_equal(there.indices, select(kept, target, KERNEL, n_active=20, first=0).indices)
 
 
-@pytest.mark.campaign  # few rows and many, below, are the two ways that rows get to the search
-def test_hyperparameters_are_those_of_memory(client):
+FEW = {"sodalite.fitting.pipeline.MOST_ROWS": 150}
+WINDOWS = FEW | {"sodalite.hyperparameters.windows.SIZE": 12}
+WEAVE = {"n_start": 100, "n_rounds": 0, "n_judged": 50, "n_exact": 0}
+MORE = {"n_start": 150, "n_rounds": 1, "n_judged": 100}
+ROUGHLY, CLOSELY = {"rtol": 1e-3, "atol": 1e-3}, {"rtol": 1e-5, "atol": 1e-8}
+
+
+@pytest.mark.parametrize(
+    ("options", "patches", "close"),
+    [
+        ({"kernel": None, "hyperparameters": "weave"}, {}, ROUGHLY),  # few rows are all fetched
+        ({"hyperparameters": Weave(**WEAVE), "posterior": "sod", "criterion": "delta"}, FEW, CLOSELY),  # a sample
+        ({"hyperparameters": Weave(**WEAVE, n_neighbors=8), "posterior": "local"}, WINDOWS, CLOSELY),
+        campaign({"kernel": None, "hyperparameters": Weave(**WEAVE | MORE)}, {}, CLOSELY),
+    ],
+    ids=["few", "sample", "windows", "rounds"],
+)
+def test_hyperparameters_are_those_of_memory(client, options, patches, close, monkeypatch):
+    for name, value in patches.items():
+        monkeypatch.setattr(name, value)
     X, y = rows()
-    weave = Weave(n_start=150, n_rounds=1, n_judged=100, n_exact=0)
-    options = {"kernel": None, "hyperparameters": weave}
-    here = clone(model()).set_params(**options).fit(X, y)
-    there = clone(model()).set_params(**options).fit(*chunked(X, y), executor=client)
-    np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-8)
-    compare(there, here, X[:50], rtol=1e-4)
-
-
-def test_few_rows_are_all_fetched_for_the_hyperparameters(client):
-    X, y = rows()
-    here = model(kernel=None, hyperparameters="weave").fit(X, y)
-    there = model(kernel=None, hyperparameters="weave").fit(*chunked(X, y), executor=client)
-    assert [turn.name for turn in there.rounds_] == [turn.name for turn in here.rounds_]
-    np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-3, atol=1e-3)
-
-
-def test_with_many_rows_a_sample_is_fetched_the_one_of_memory(client, monkeypatch):
-    monkeypatch.setattr("sodalite.fitting.pipeline.MOST_ROWS", 150)
-    X, y = rows()
-    weave = Weave(n_start=100, n_rounds=0, n_judged=50, n_exact=0)
-    options = {"hyperparameters": weave, "posterior": "sod", "criterion": "delta"}
     here, there = model(**options).fit(X, y), model(**options).fit(*chunked(X, y), executor=client)
-    np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-8)
-    np.testing.assert_array_equal(there.active_indices_, here.active_indices_)
-
-
-def test_windows_of_all_rows_are_those_of_memory(client, monkeypatch):
-    monkeypatch.setattr("sodalite.fitting.pipeline.MOST_ROWS", 150)
-    monkeypatch.setattr("sodalite.hyperparameters.windows.SIZE", 12)
-    X, y = rows()
-    weave = Weave(n_start=100, n_rounds=0, n_judged=50, n_neighbors=8, n_exact=0)
-    options = {"hyperparameters": weave, "posterior": "local"}
-    here, there = model(**options).fit(X, y), model(**options).fit(*chunked(X, y), executor=client)
-    assert "at full density" in [each.name for each in here.rounds_]
-    np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-8)
+    names = [[turn.name for turn in one.rounds_] for one in (there, here)]
+    assert names[0] == names[1]
+    assert "at full density" in names[0] or patches is not WINDOWS
+    np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, **close)
+    if patches is FEW:
+        np.testing.assert_array_equal(there.active_indices_, here.active_indices_)
+    if not patches and close is CLOSELY:
+        compare(there, here, X[:50], rtol=1e-4)
 
 
 def test_moments_are_exact_where_numbers_are_large(client):
@@ -273,6 +265,30 @@ def test_local_refuses_what_does_not_fit(client):
     assert "needs at least" in str(error.value)
     assert not hasattr(before, "kernel_")
     assert not hasattr(before, "n_features_in_")
+
+
+class Sliced:
+    """As an HDF5 data set: it has a shape and a type, and is sliced."""
+
+    def __init__(self, X):
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, here):
+        return self.X[here]
+
+
+@pytest.mark.parametrize("make", [np.asarray, Sliced, lambda X: da.from_array(X, chunks=70)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_types_of_inputs(client, dtype, make):
+    X, y = rows()
+    X = np.round(9 * X).astype(dtype)
+    found = dask_rows(make(X), y, executor=client)
+    some = found.take(np.array([200, 3])).X
+    assert found.dtype == some.dtype == ("float32" if dtype == "float32" else "float64")
+    np.testing.assert_array_equal(some, X[[200, 3]])
 
 
 def test_bad_input(client):

@@ -15,7 +15,6 @@ from helpers import campaign
 from helpers import paper_select as select
 from sodalite import GreedyGPRegressor
 from sodalite.cluster import executor
-from sodalite.cluster.collections import Targets
 from sodalite.cluster.executor import DaskExecutor, Host
 from sodalite.cluster.rows import dask_rows
 from sodalite.criteria import Delta
@@ -24,7 +23,7 @@ from sodalite.kernels import compile_kernel
 from sodalite.selection import grow
 from sodalite.selection.executors import ShardsLostError
 from sodalite.selection.recorder import Recorder
-from sodalite.selection.rows import ShardSetup
+from sodalite.selection.rows import Block, ShardSetup
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -372,7 +371,7 @@ def test_workers_that_lose_their_shards_whenever_they_have_them_are_given_up(cli
 
 def test_a_host_that_is_called_twice_or_at_another_stage_says_so():
     X, y = rows(100)
-    host = Host([X], [Targets(y[:, None], None)], [0], ShardSetup(compile_kernel(KERNEL, X), Delta(), 10, 0), 1)
+    host = Host([Block(X, y[:, None])], ShardSetup(compile_kernel(KERNEL, X), Delta(), 10, 0), 1)
     nothing = (0, 0.0, np.empty(0, dtype=np.int64))
     assert host.answer(1, "candidates", nothing) is None
     assert host.answer(3, "start", (1e-6,)) is not None

@@ -11,9 +11,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from helpers import campaign
 from helpers import paper_select as select
-from sodalite.cluster.bundles import Bundle, Bundles, first_radius, layout_of, least_radius, near_rows, split, together
+from sodalite.cluster.bundles import Bundles, first_radius, layout_of, least_radius, near_rows, split
 from sodalite.cluster.local import DaskLocal
 from sodalite.kernels import compile_kernel, neighbours
+from sodalite.kernels.row_store import together
 from sodalite.posteriors import Evidence, Judging, Local, tuning
 from sodalite.selection.rows import ArrayRows, Block
 
@@ -26,9 +27,7 @@ class Here(Bundles):
         pieces = rows.map(partial(split, rest, layout))
         self.n_fetched = []
         with patch("sodalite.cluster.bundles.share"):
-            super().__init__(
-                None, rest.base, [Bundle(list(each), layout) for each in zip(*pieces, strict=True)], layout
-            )
+            super().__init__(None, rest.base, [layout.store(*each) for each in zip(*pieces, strict=True)], layout)
 
     def each(self, function, *arguments):
         return [function(bundle, *some) for bundle, *some in zip(self.futures, *arguments, strict=True)]

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from sodalite.core import files
-from sodalite.core.files import check_readable, check_writable, replacing, replacing_folder
+from sodalite.core.files import check_readable, check_writable, replacing
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs signals and locks")
 
@@ -36,33 +36,6 @@ kind, rows = Kind("sodalite-model", "model file", ValueError), np.zeros(1_000_00
 print("ready", flush=True)
 while True:
     write(kind, sys.argv[1], {}, {"rows": rows})
-"""
-
-FOLDER_SAVER = """
-import os, sys
-from sodalite.core.files import replacing_folder
-
-path, save, before = sys.argv[1], sys.argv[2], int(sys.argv[3])
-steps = 0
-
-
-def counted(step):
-    def call(*arguments, **options):
-        global steps
-        if steps == before:
-            os._exit(9)  # as by a kill: nothing is cleaned up
-        steps += 1
-        return step(*arguments, **options)
-
-    return call
-
-
-os.replace, os.unlink = counted(os.replace), counted(os.unlink)
-with replacing_folder(path, "index.x") as folder:
-    names = [f"{save}-{number}.x" for number in range(2)]
-    for name in names:
-        (folder / name).write_text(save)
-    (folder / "index.x").write_text(" ".join(names))
 """
 
 
@@ -115,48 +88,6 @@ def test_kills_at_any_moment_of_a_save_leave_nothing_for_good(tmp_path):
     with replacing(path) as unfinished:
         unfinished.write_bytes(b"whole")
     assert os.listdir(tmp_path) == [path.name]
-
-
-def write_folder(path, *names):
-    with replacing_folder(path, "index.x") as folder:
-        for name in names:
-            (folder / name).write_text("old")
-        (folder / "index.x").write_text(" ".join(names))
-
-
-@posix
-def test_a_kill_at_any_step_of_replacing_a_folder_leaves_the_earlier_content_or_the_new_one(tmp_path):
-    path, seen, status = tmp_path / "m", [], 9
-    while status == 9:
-        write_folder(path, f"{len(seen)}.x")  # which removes what the kill has left
-        (path / "notes.txt").write_text("mine")
-        assert {file.name for file in path.iterdir()} == {"index.x", f"{len(seen)}.x", "notes.txt"}
-        assert os.listdir(tmp_path) == ["m"]
-        status = subprocess.run(
-            [sys.executable, "-c", FOLDER_SAVER, path, "new", str(len(seen))], check=False
-        ).returncode
-        (found,) = {(path / name).read_text() for name in (path / "index.x").read_text().split()}
-        seen.append(found)
-    assert status == 0
-    assert seen == sorted(seen, reverse=True)  # "old" for a kill at an early step, "new" later on
-    assert {"old", "new"} == set(seen)
-    assert {file.name for file in path.iterdir()} == {"index.x", "new-0.x", "new-1.x", "notes.txt"}
-
-
-def test_a_folder_whose_replacement_fails_stays_as_it_was(tmp_path, monkeypatch):
-    write_folder(tmp_path / "m", "a.x")
-    real = os.replace
-
-    def full(source, target):
-        if str(target).endswith("index.x"):
-            raise OSError(28, "No space left on device")
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
-        write_folder(tmp_path / "m", "b.x")
-    assert sorted(os.listdir(tmp_path / "m")) == ["a.x", "index.x"]
-    assert os.listdir(tmp_path) == ["m"]
 
 
 def test_a_failure_leaves_what_was_there(tmp_path):

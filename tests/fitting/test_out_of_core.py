@@ -395,7 +395,36 @@ def test_mistakes_with_a_folder(folder):
 
 # --- enforced ---
 
-WARM_UP = """
+SCRIPT = """
+    import resource, sys, threading
+    import numpy as np
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    import sodalite.fitting.room, sodalite.posteriors.tuning, sodalite.selection.rows
+    from sodalite import GreedyGPRegressor, select
+    from sodalite.posteriors import Neighbors
+    from sodalite.tables import ParquetRows
+
+    MB = 10**6
+    sodalite.posteriors.tuning.MOST_JUDGED = 4000
+    kind, what, path, scale, options = *sys.argv[1:4], *map(eval, sys.argv[4:6])
+
+
+    def opened(name):
+        if kind == "parquet":
+            return ParquetRows(f"{path}/{name}.parquet"), np.load(f"{path}/{name}-y.npy")
+        return np.load(f"{path}/{name}.npy", mmap_mode="r"), np.load(f"{path}/{name}-y.npy")
+
+
+    def work(X, y):
+        kernel = ConstantKernel(1.0) * RBF(scale) + WhiteKernel(0.1)
+        if what == "select":
+            return select(X, y, kernel, random_state=0, criterion="delta", **options).indices
+        model = GreedyGPRegressor(kernel, hyperparameters="fixed", random_state=0, criterion="delta", **options)
+        model.fit(X, y)
+        assert (getattr(model.posterior_, "store", None) is not None) == (what == "predict")
+        return model.active_indices_ if what == "fit" else model.predict(X[: len(X) // 100], return_std=True)
+
+
     def multiply():
         start.wait()  # the linear algebra sets memory aside for each thread that is at it
         for _ in range(20):
@@ -409,84 +438,68 @@ WARM_UP = """
         thread.start()
     for thread in threads:
         thread.join()
-"""
-"""Part of a script: threads do what linear algebra does when they first need it."""
-
-LIMITED = (
-    """
-    import resource, sys, threading
-    import numpy as np
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-    from sodalite import GreedyGPRegressor, select
-    from sodalite.tables import open_parquet
-
-    MB = 10**6
-    kind, what, path, limit = *sys.argv[1:4], int(sys.argv[4])
-
-
-    def opened(name):
-        if kind == "parquet":
-            return open_parquet(f"{path}/{name}.parquet", "y")
-        return np.load(f"{path}/{name}.npy", mmap_mode="r"), np.load(f"{path}/{name}-y.npy")
-
-
-    def work(X, y, limit):
-        kernel = ConstantKernel(1.0) * RBF(6.0) + WhiteKernel(0.1)
-        options = dict(n_active=12, criterion="delta", random_state=0, memory_limit=limit)
-        if what == "select":
-            return select(X, y, kernel, **options).indices
-        model = GreedyGPRegressor(kernel, hyperparameters="fixed", posterior="vfe", **options)
-        return model.fit(X, y).active_indices_
-
-
-"""
-    + WARM_UP
-    + """
-    work(*opened("small"), limit)  # all else that is loaded or set aside when it is first needed
+    # All else that is loaded or set aside when it is first needed:
+    original = sodalite.selection.rows.fits_in_memory
+    for module in (sodalite.selection.rows, sodalite.fitting.room):
+        module.fits_in_memory = original if what == "select" else lambda *given: False
+    work(*opened("small"))
+    for module in (sodalite.selection.rows, sodalite.fitting.room):
+        module.fits_in_memory = original
     X, y = opened("large")
-    size = X.shape[0] * X.shape[1] * 8
-    assert size >= 2 * limit
-    with open("/proc/self/statm") as file:
-        now = int(file.read().split()[0]) * resource.getpagesize()
+    size, limit = X.shape[0] * X.shape[1] * X.dtype.itemsize, options["memory_limit"]
+    assert size >= (4 if what == "predict" else 2) * limit
+    with open("/proc/self/status") as file:
+        now = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData"))
     room = limit + 5 * y.nbytes + 8 * MB  # the targets are in memory, also scaled
-    resource.setrlimit(resource.RLIMIT_AS, (now + room, now + room))
+    resource.setrlimit(resource.RLIMIT_DATA, (now + room, now + room))
     try:
-        np.empty(now + room, dtype=np.uint8)  # more than is free, within the process and beyond it
+        np.ones(size, dtype=np.uint8)
     except MemoryError:
         pass
     else:
         sys.exit("the limit is not enforced")
-    print(*work(X, y, limit))
+    np.save(f"{path}/found.npy", work(X, y))
 """
-)
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    """77 MB of rows and a few of the same kind, in both ways, and the picks."""
-    path = tmp_path_factory.mktemp("large")
-    for name, n in (("small", 20_000), ("large", 300_000)):
-        X, y = rows(n, 32)
+def limited(kind, what, path, scale, **options):
+    """What a process finds that has hardly more memory than its limit."""
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), kind, what, str(path), repr(scale), repr(options)]
+    # Arrays go back to the system when they are freed. By default, the C library keeps more and more of them in a heap
+    # that becomes fragmented in ways that depend on the timing of threads, and the system counts the gaps too.
+    alone = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+    alone |= {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **alone}, check=False)
+    assert done.returncode == 0, done.stderr
+    return np.load(path / "found.npy")
+
+
+def write_apart(path, name, X, y, kind, group):
+    """Inputs in a file of their own, and targets."""
+    np.save(path / f"{name}-y.npy", y)
+    if kind == "parquet":
+        table = arrow.table({f"x{j}": X[:, j] for j in range(X.shape[1])})
+        parquet.write_table(table, path / f"{name}.parquet", row_group_size=group)
+    else:
         np.save(path / f"{name}.npy", X)
-        np.save(path / f"{name}-y.npy", y)
-        write(path / f"{name}.parquet", X, y, group=10_000)
-    kernel = ConstantKernel(1.0) * RBF(6.0) + WhiteKernel(0.1)
-    return path, select(X, y, kernel, n_active=12, random_state=0).indices.tolist()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are set otherwise there")
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are set otherwise there")
+
+
+@linux
 @pytest.mark.parametrize(
     ("kind", "what"), [("memmap", "select"), campaign("parquet", "select"), campaign("parquet", "fit")]
 )
-def test_a_limit_of_half_the_data_is_kept_to(kind, what, large):
-    path, expected = large
-    command = [sys.executable, "-c", textwrap.dedent(LIMITED), kind, what, str(path), str(36 * 10**6)]
-    alone = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **alone}, check=False)
-    assert done.returncode == 0, done.stderr
-    found = [int(row) for row in done.stdout.split()]
+def test_a_limit_of_half_the_data_is_kept_to(kind, what, tmp_path):
+    for name, n in (("small", 20_000), ("large", 300_000)):  # 77 MB
+        X, y = rows(n, 32)
+        write_apart(tmp_path, name, X, y, kind, group=10_000)
+    options = {"n_active": 12} | ({"posterior": "vfe"} if what == "fit" else {})
+    found = limited(kind, what, tmp_path, 6.0, memory_limit=36 * 10**6, **options).tolist()
     assert len(found) == 12
-    assert what == "fit" or found == expected
+    kernel = ConstantKernel(1.0) * RBF(6.0) + WhiteKernel(0.1)
+    assert what == "fit" or found == select(X, y, kernel, n_active=12, random_state=0).indices.tolist()
 
 
 # --- local on disk ---
@@ -541,115 +554,34 @@ def test_local_on_disk_predicts_as_in_memory(kind, tmp_path, monkeypatch):
     np.testing.assert_allclose(again.predict(T), here.predict(T), rtol=1e-8, atol=1e-8)
 
 
-LOCAL = (
-    """
-    import resource, sys, threading
-    import numpy as np
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-    import sodalite.fitting.room, sodalite.posteriors.tuning, sodalite.selection.rows
-    from sodalite import GreedyGPRegressor
-    from sodalite.posteriors import Neighbors
-    from sodalite.tables import ParquetRows
-
-    MB = 10**6
-    sodalite.posteriors.tuning.MOST_JUDGED = 4000
-    kind, path, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
-    limit = options["memory_limit"]
+NEAR = {"posterior": Neighbors(8), "calibrate": False}
 
 
-    def opened(name):
-        if kind == "parquet":
-            return ParquetRows(f"{path}/{name}.parquet"), np.load(f"{path}/{name}-y.npy")
-        return np.load(f"{path}/{name}.npy", mmap_mode="r"), np.load(f"{path}/{name}-y.npy")
-
-
-    def work(X, y):
-        kernel = ConstantKernel(1.0) * RBF(np.where(np.arange(X.shape[1]) < 3, 1.0, 1e4)) + WhiteKernel(0.1)
-        fixed = {"hyperparameters": "fixed", "random_state": 0, "criterion": "delta"}
-        model = GreedyGPRegressor(kernel, **fixed, **options)
-        model.fit(X, y)
-        assert model.posterior_.store is not None
-        return model.predict(X[: len(X) // 100], return_std=True)
-
-
-"""
-    + WARM_UP
-    + """
-    original = sodalite.selection.rows.fits_in_memory
-    for module in (sodalite.selection.rows, sodalite.fitting.room):
-        module.fits_in_memory = lambda *given: False
-    work(*opened("small"))  # all else that is loaded or set aside when it is first needed
-    for module in (sodalite.selection.rows, sodalite.fitting.room):
-        module.fits_in_memory = original
-    X, y = opened("large")
-    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
-    assert size >= 4 * limit
-    with open("/proc/self/status") as file:
-        now = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData"))
-    room = limit + 5 * y.nbytes + 8 * MB  # the targets are in memory, also scaled
-    resource.setrlimit(resource.RLIMIT_DATA, (now + room, now + room))
-    try:
-        np.ones(size, dtype=np.uint8)
-    except MemoryError:
-        pass
-    else:
-        sys.exit("the limit is not enforced")
-    np.save(f"{path}/found.npy", work(X, y))
-"""
-)
-
-
-def write_wide(path, n, d, kind):
-    """Rows of which three inputs matter; float32."""
-    rng = np.random.default_rng(0)
-    for name, count in (("small", 1900), ("large", n)):
-        some = rng.uniform(-3, 3, (count, 8)).astype(np.float32)
-        X = np.tile(some, (1, d // 8))
-        np.save(path / f"{name}-y.npy", np.sin(2 * some[:, 0]) + some[:, 1] / 4 + 0.2 * rng.normal(size=count))
-        if kind == "parquet":
-            table = arrow.table({f"x{j}": X[:, j] for j in range(d)})
-            parquet.write_table(table, path / f"{name}.parquet", row_group_size=2000)
-        else:
-            np.save(path / f"{name}.npy", X)
-    return X, np.load(path / "large-y.npy")
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are set otherwise there")
+@linux
 @pytest.mark.parametrize(
-    ("kind", "n", "d", "options"),
+    ("kind", "n", "d", "megabytes", "options"),
     [
-        (
-            "memmap",
-            132_000,
-            256,
-            {"posterior": Neighbors(8), "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10},
-        ),
-        campaign(
-            "parquet",
-            200_000,
-            192,
-            {"posterior": Neighbors(8), "calibrate": False, "memory_limit": 38 * 10**6, "n_active": 12},
-        ),
-        campaign("memmap", 1_400_000, 64, {"memory_limit": 89 * 10**6, "n_active": 50}),
+        ("memmap", 132_000, 256, 33, {**NEAR, "n_active": 10}),
+        campaign("parquet", 200_000, 192, 38, {**NEAR, "n_active": 12}),
+        campaign("memmap", 1_400_000, 64, 89, {"n_active": 50}),
     ],
 )
-def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path, monkeypatch):
+def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, megabytes, options, tmp_path, monkeypatch):
     monkeypatch.setattr("sodalite.posteriors.tuning.MOST_JUDGED", 4000)  # more would need as much memory as the rows
-    X, y = write_wide(tmp_path, n, d, kind)
-    command = [sys.executable, "-c", textwrap.dedent(LOCAL), kind, str(tmp_path), repr(options)]
-    alone = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    # Arrays go back to the system when they are freed. By default, the C library keeps more and more of them in a heap
-    # that becomes fragmented in ways that depend on the timing of threads, and the system counts the gaps too.
-    alone |= {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **alone}, check=False)
-    assert done.returncode == 0, done.stderr
-    mean, std = np.load(tmp_path / "found.npy")
+    rng = np.random.default_rng(0)
+    for name, count in (("small", 1900), ("large", n)):  # three inputs matter
+        some = rng.uniform(-3, 3, (count, 8)).astype(np.float32)
+        X, y = np.tile(some, (1, d // 8)), np.sin(2 * some[:, 0]) + some[:, 1] / 4 + 0.2 * rng.normal(size=count)
+        write_apart(tmp_path, name, X, y, kind, group=2000)
+    scale = [1.0] * 3 + [1e4] * (d - 3)
+    mean, std = limited(kind, "predict", tmp_path, scale, memory_limit=megabytes * 10**6, **options)
     assert np.isfinite(std).all()
     if n < 150_000:
         return  # the quick representative
     here = GreedyGPRegressor(
-        ConstantKernel(1.0) * RBF(np.where(np.arange(d) < 3, 1.0, 1e4)) + WhiteKernel(0.1),
-        **(options | {"hyperparameters": "fixed", "random_state": 0, "criterion": "delta", "memory_limit": None}),
+        ConstantKernel(1.0) * RBF(scale) + WhiteKernel(0.1),
+        **options,
+        **{"hyperparameters": "fixed", "random_state": 0, "criterion": "delta"},
     ).fit(X, y)
     for one, other in zip((mean, std), here.predict(X[: n // 100], return_std=True), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)

@@ -40,8 +40,9 @@ def observed(n, d, kind="normal"):
 def built(X, values, noise, kernel, memory=20_000, block=700, dtype=np.float64):
     parts = [slice(begin, begin + block) for begin in range(0, len(X), block)]
     return build_store(
-        lambda: (X[part] for part in parts),
-        lambda: ((X[part], values[part], noise[part]) for part in parts),
+        lambda: parts,
+        lambda part: X[part],
+        lambda part: (X[part], values[part], noise[part]),
         len(X),
         (X.shape[1], 2),
         np.dtype(dtype),
@@ -150,11 +151,11 @@ def test_rows_that_change_are_noticed():
     X, values, noise = observed(1000, 2)
     kernel = compile_kernel(RBF(1.0), X)
 
-    def changed():
-        yield X + (np.arange(1000) == 7)[:, None], values, noise
+    def changed(part):
+        return X + (np.arange(1000) == 7)[:, None], values, noise
 
     with pytest.raises(ChangedError, match="X changed while it was read"):
-        build_store(lambda: [X], changed, 1000, (2, 2), X.dtype, kernel.centre, kernel.metric(), 10**6)
+        build_store(lambda: [0], lambda part: X, changed, 1000, (2, 2), X.dtype, kernel.centre, kernel.metric(), 10**6)
 
 
 @pytest.mark.parametrize("at", [1, 9])

@@ -22,7 +22,7 @@ from sodalite.core import container
 from sodalite.core.state import DEEPEST
 from sodalite.exceptions import ModelFileError
 from sodalite.hyperparameters import Subset
-from sodalite.persistence.files import KIND
+from sodalite.persistence.model import KIND
 from sodalite.posteriors import Neighbors
 from sodalite.report.summary import Record
 from sodalite.selection import checkpoint

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -206,6 +210,32 @@ def test_damage_that_predictions_come_across_names_the_file(plain, path):
     model = sodalite.load(path)
     with pytest.raises(ModelFileError, match=r"model\.sodalite is damaged: array .*values' is not the one"):
         model.predict(X)
+
+
+def test_a_file_that_is_truncated_while_it_is_mapped(plain, path):
+    """The system would end the process if it read beyond the end of the file; hence a process of its own."""
+    sodalite.save(plain, path)
+    code = f"""
+import os, sodalite
+from sodalite.core import container
+container.BLOCK = 2000
+model = sodalite.load({str(path)!r})
+first = model.posterior_.store.X[:50]
+whole = first.copy()
+os.truncate({str(path)!r}, 4096)
+assert (first == whole).all()
+for read in (lambda: model.predict(first), lambda: model.posterior_.store.X[:], lambda: model.fitted_.rows.y[[3]]):
+    try:
+        read()
+    except sodalite.exceptions.ModelFileError as error:
+        print(error)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert not done.stderr
+    assert len(done.stdout.splitlines()) == 3
+    for line in done.stdout.splitlines():
+        assert re.search(r"model\.sodalite is damaged: array .* the file was truncated after it was opened", line)
 
 
 def test_rows_on_disk_that_have_changed_since_the_fit(tmp_path, monkeypatch):

@@ -6,8 +6,11 @@ import json
 import os
 import pickle
 import stat
+import subprocess
 import sys
+import tempfile
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -94,42 +97,57 @@ def test_a_loaded_model_can_be_saved_again(posterior, path, tmp_path):
     assert first == second  # the arrays' checksums are in there
 
 
-@pytest.mark.parametrize("posterior", ["sod", "local"])
-def test_rows_in_single_precision_and_with_noise_of_their_own(posterior, path):
-    X = np.asfortranarray(rows().astype(np.float32))
-    one = fitted(posterior, X=X, alpha=np.linspace(0, 2, len(X)))
-    sodalite.save(one, path)
-    other = sodalite.load(path)
-    assert_same(one, other)
-    assert other.X_train_.dtype == np.float32
-
-
-def test_local_with_copies_of_rows_and_one_scale_for_all(path):
-    X = np.concatenate([rows(60), rows(60)[:30]])
-    one = fitted(Neighbors(7), X=X)
-    assert one.posterior_.scale.near is None
-    assert len(one.posterior_.X) < len(X) - 25
-    sodalite.save(one, path)
-    assert_same(one, sodalite.load(path))
-
-
-def test_local_without_a_scale_and_with_all_rows_active(path):
-    X = rows(20)
-    one = fitted("local", X=X, calibrate=False)
-    assert one.posterior_.k == 0
-    sodalite.save(one, path)
-    assert_same(one, sodalite.load(path))
-
-
-def test_local_with_a_scale_for_each_place(path):
+def with_a_scale_for_each_place():
     X = rows(800)
     y = X[:, 0] + np.random.default_rng(3).normal(size=800) * np.where(X[:, 1] > 0, 1.0, 0.01)
     one = GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
-    assert one.posterior_.scale.near is not None
     posterior = replace(one.posterior_, scale=replace(one.posterior_.scale, extra=0.3))
     one.fitted_ = replace(one.fitted_, posterior=posterior)
+    return one
+
+
+def with_long_tails():
+    X = rows(400, d=1)
+    y = np.sin(X[:, 0]) + 0.2 * np.random.default_rng(3).standard_t(2.5, 400)
+    one = GreedyGPRegressor(RBF(1.0) + WhiteKernel(0.1), n_active=20, hyperparameters="fixed", random_state=0)
+    return one.fit(X, y)
+
+
+SINGLE = {"X": np.asfortranarray(rows().astype(np.float32)), "alpha": np.linspace(0, 2, N)}
+COPIES = np.concatenate([rows(60), rows(60)[:30]])
+CYCLE, COLUMN = ExpSineSquared(1.4, 2.3, "fixed"), PeriodicColumn(2, 1.4, 2.3, "fixed")
+LOADED = {
+    "single precision, sod": (lambda: fitted("sod", **SINGLE), lambda one: one.X_train_.dtype == np.float32),
+    "single precision, local": (lambda: fitted("local", **SINGLE), lambda one: one.X_train_.dtype == np.float32),
+    "copies, one scale for all": (
+        lambda: fitted(Neighbors(7), X=COPIES),
+        lambda one: one.posterior_.scale.near is None and len(one.posterior_.X) < len(COPIES) - 25,
+    ),
+    "no scale, all rows active": (
+        lambda: fitted("local", X=rows(20), calibrate=False),
+        lambda one: one.posterior_.k == 0,
+    ),
+    "a scale for each place": (with_a_scale_for_each_place, lambda one: one.posterior_.scale.near is not None),
+    "widths in standard deviations": (
+        with_long_tails,
+        lambda one: not len(one.posterior_.scale.shape.targets[0][0].coefficients),
+    ),
+    "a period": (lambda: fitted("local", X=rows(d=1), kernel=RBF(3.0) * CYCLE + WhiteKernel(0.1)), bool),
+    "a period of one input": (lambda: fitted("local", kernel=RBF(3.0) * COLUMN + WhiteKernel(0.1)), bool),
+}
+"""Models, and what must be true of them before and after."""
+
+
+@pytest.mark.parametrize("kind", LOADED)
+def test_models_of_every_kind_are_loaded_as_they_were(kind, path):
+    make, is_such = LOADED[kind]
+    one = make()
     sodalite.save(one, path)
-    assert_same(one, sodalite.load(path))
+    other = sodalite.load(path)
+    assert is_such(one)
+    assert is_such(other)
+    assert other.kernel_ == one.kernel_
+    assert_same(one, other, rows(40, one.n_features_in_, seed=5))
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if not name.startswith(("own", "pairwise"))])
@@ -144,20 +162,7 @@ def test_every_kernel_as_json(name):
     np.testing.assert_array_equal(again.bounds, kernel.bounds)
 
 
-def test_a_periodic_kernel_and_one_input(path):
-    X = rows(d=1)
-    one = fitted("local", X=X, kernel=RBF(3.0) * ExpSineSquared(1.4, 2.3, "fixed") + WhiteKernel(0.1))
-    sodalite.save(one, path)
-    assert_same(one, sodalite.load(path), rows(30, 1, seed=4))
-
-
-def test_a_period_of_one_input_among_several(path):
-    kernel = RBF(3.0) * PeriodicColumn(2, 1.4, 2.3, "fixed") + WhiteKernel(0.1)
-    one = fitted("local", kernel=kernel)
-    sodalite.save(one, path)
-    other = sodalite.load(path)
-    assert_same(one, other, rows(30, seed=4))
-    assert other.kernel_ == one.kernel_
+def test_a_period_of_a_column_that_is_not_there():
     with pytest.raises(ValueError, match="needs a column from 0 to 2, the last of X; got 3"):
         fitted("local", kernel=PeriodicColumn(3))
 
@@ -173,19 +178,19 @@ def test_the_rounds_are_kept(path):
     assert other.hyperparameters == method
 
 
-@pytest.mark.parametrize("kind", ["names", "no names"])
-def test_the_names_of_inputs(kind, path):
+def test_the_names_of_inputs(path):
     pandas = pytest.importorskip("pandas")
-    X = pandas.DataFrame(rows(), columns=["a", "b", "ü"]) if kind == "names" else rows()
-    one = GreedyGPRegressor(KERNEL, n_active=10, posterior="sod", hyperparameters="fixed").fit(X, targets(rows()))
-    sodalite.save(one, path)
-    other = sodalite.load(path)
-    assert hasattr(other, "feature_names_in_") == (kind == "names")
-    if kind == "names":
-        assert other.feature_names_in_.tolist() == ["a", "b", "ü"]
-        np.testing.assert_allclose(other.predict(X), one.predict(X), rtol=1e-12)
-        with pytest.raises(ValueError, match="feature names"):
-            other.predict(X.rename(columns={"a": "z"}))
+    X = pandas.DataFrame(rows(), columns=["a", "b", "ü"])
+    one = GreedyGPRegressor(KERNEL, n_active=10, posterior="sod", hyperparameters="fixed")
+    for inputs in (X, rows()):
+        sodalite.save(one.fit(inputs, targets(rows())), path)
+        other = sodalite.load(path)
+        assert hasattr(other, "feature_names_in_") == (inputs is X)
+        if inputs is X:
+            assert other.feature_names_in_.tolist() == ["a", "b", "ü"]
+            np.testing.assert_allclose(other.predict(X), one.predict(X), rtol=1e-12)
+            with pytest.raises(ValueError, match="feature names"):
+                other.predict(X.rename(columns={"a": "z"}))
 
 
 def test_preprocessing_and_notes_are_kept(path):
@@ -280,17 +285,18 @@ def test_other_models_say_why_they_cannot(posterior, path):
 # Writing
 
 
-def test_a_kernel_of_ones_own_is_refused_and_nothing_is_written(path):
-    with pytest.raises(TypeError, match=r"cannot hold the class helpers\.Triangle.* pickle or joblib"):
-        sodalite.save(fitted(kernel=ConstantKernel(1.0) * Triangle(6.0) + WhiteKernel(0.1)), path)
-    assert not os.listdir(path.parent)
+OWN_KERNEL = ConstantKernel(1.0) * Triangle(6.0) + WhiteKernel(0.1)
+OWN = {
+    r"helpers\.Triangle": {"kernel": OWN_KERNEL},
+    r".*\.OwnLocal": {"posterior": type("OwnLocal", (Local,), {})},
+    r".*\.OwnSubset": {"posterior": type("OwnSubset", (SubsetOfData,), {})},
+}
 
 
-@pytest.mark.parametrize("kind", [Local, SubsetOfData])
-def test_a_posterior_of_ones_own_is_refused_and_nothing_is_written(kind, path):
-    own = type("Own", (kind,), {})
-    with pytest.raises(TypeError, match=r"cannot hold the class .*\.Own, .* pickle or joblib"):
-        sodalite.save(fitted(own), path)
+@pytest.mark.parametrize("name", OWN)
+def test_what_is_ones_own_is_refused_and_nothing_is_written(name, path):
+    with pytest.raises(TypeError, match=rf"cannot hold the class {name}, .* pickle or joblib"):
+        sodalite.save(fitted(**OWN[name]), path)
     assert not os.listdir(path.parent)
 
 
@@ -371,11 +377,11 @@ def test_a_flipped_bit_is_found_wherever_it_is(small, path):
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_file(share, small, path):
-    path.write_bytes(small[: int(share * len(small))])
-    with pytest.raises(ModelFileError, match=r"model\.sodalite is truncated, damaged or no model file"):
-        sodalite.load(path)
+def test_a_truncated_file(small, path):
+    for share in (0.0, 0.001, 0.1, 0.5, 0.9, 0.999):
+        path.write_bytes(small[: int(share * len(small))])
+        with pytest.raises(ModelFileError, match=r"model\.sodalite is truncated, damaged or no model file"):
+            sodalite.load(path)
     path.write_bytes(small + b"more")
     with pytest.raises(ModelFileError, match="truncated, damaged"):
         sodalite.load(path)
@@ -392,27 +398,54 @@ def test_a_file_of_a_later_version_says_how_to_upgrade(path, monkeypatch):
 
 def test_a_file_that_is_no_model(path):
     save_file({"a": np.zeros(3)}, path)
-    with pytest.raises(ModelFileError, match="no model file of sodalite's"):
-        sodalite.load(path)
-    path.write_text("x,y\n1,2\n")
-    with pytest.raises(ModelFileError, match="is no model file, but a table of text, such as CSV"):
-        sodalite.load(path)
-    path.write_bytes(bytes(range(256)))
-    with pytest.raises(ModelFileError, match="truncated, damaged or no model file"):
-        sodalite.load(path)
-    with pytest.raises(ModelFileError, match="is a folder"):
-        sodalite.load(path.parent)
-    with pytest.raises(ModelFileError, match="no such file"):
-        sodalite.load(path.parent / "nothing")
+    for content, message in (
+        (path.read_bytes(), "no model file of sodalite's"),
+        (b"x,y\n1,2\n", "is no model file, but a table of text, such as CSV"),
+        (bytes(range(256)), "truncated, damaged or no model file"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ModelFileError, match=message):
+            sodalite.load(path)
+    for other, message in ((path.parent, "is a folder"), (path.parent / "nothing", "no such file")):
+        with pytest.raises(ModelFileError, match=message):
+            sodalite.load(other)
 
 
-def test_a_width_in_units_of_the_standard_deviation_is_kept(path):
-    X = rows(400, d=1)
-    y = np.sin(X[:, 0]) + 0.2 * np.random.default_rng(3).standard_t(2.5, 400)
-    one = GreedyGPRegressor(RBF(1.0) + WhiteKernel(0.1), n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
-    assert not len(one.posterior_.scale.shape.targets[0][0].coefficients)
-    sodalite.save(one, path)
-    assert_same(one, sodalite.load(path), rows(40, d=1, seed=5))
+UNREADABLE = """
+import os, sys
+import sodalite
+from sodalite import persistence
+sodalite.load(sys.argv[1])  # imports all that it needs
+os.chdir(os.path.dirname(sys.argv[1]))
+os.mkdir("folder", 0)
+os.mkdir("hidden", 0)
+os.rename("model", "locked")
+os.chmod("locked", 0)
+if os.geteuid() == 0:
+    os.seteuid(65534)  # nobody, whom modes hold for
+for path in ("locked", "folder", "hidden/model"):
+    for read in (sodalite.load, persistence.read_header, persistence.check_file):
+        try:
+            read(path)
+        except sodalite.exceptions.ModelFileError as error:
+            print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no modes there")
+def test_what_must_not_be_read_is_said_to_be_forbidden(small):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = Path(folder, "model")
+        path.write_bytes(small)
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", UNREADABLE, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        for name in ("folder", "hidden"):
+            Path(folder, name).chmod(0o755)
+    assert not done.stderr
+    expected = [f"{name} cannot be read: Permission denied." for name in ("locked", "folder", "hidden/model")]
+    assert done.stdout.splitlines() == [line for line in expected for _ in range(3)]
 
 
 def test_no_pickle_is_read(small, path, monkeypatch):

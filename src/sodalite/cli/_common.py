@@ -56,7 +56,7 @@ def check_model_path(path: str, what: str) -> None:
 
 
 def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
-    """Refuse, before any work, an output that would replace one of the inputs, or another output.
+    """Refuse, before any work, an output that would replace an input or another output, and closed standard streams.
 
     Parameters
     ----------
@@ -68,11 +68,15 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
     read: dict[str, str | int] = {}
     for what, path in inputs.items():
         if path == "-":
+            if sys.stdin is None:
+                raise Mistake(f"{what} is to be read from standard input, which is closed: give a file, or a pipe.")
             with suppress(OSError, ValueError, AttributeError):  # it may be closed, or no file
                 read[what] = sys.stdin.fileno()
         elif path is not None:
             read[what] = path
     for what, path in outputs.items():
+        if path == "-" and sys.stdout is None:
+            raise Mistake(f"{what} is to go to standard output, which is closed: give a file, or a pipe.")
         if path is None or path == "-":
             continue
         for other, source in read.items():
@@ -102,10 +106,12 @@ def plain_errors(interrupted: Callable[[], str]) -> Iterator[None]:
             yield
     except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
-    except KeyboardInterrupt:
-        click.echo(f"\n{interrupted()}", err=True)
-        raise click.exceptions.Exit(130) from None
-    except (ModuleNotFoundError, MemoryError, OSError, *INVALID) as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            click.echo(f"\n{interrupted()}", err=True)
+            raise click.exceptions.Exit(130) from None
+        if not isinstance(error, (ModuleNotFoundError, MemoryError, OSError, *INVALID)):
+            raise
         if click.get_current_context().find_root().params["debug"]:
             traceback.print_exc()
         lines = [" ".join(line.split()) for line in str(error).splitlines()] or [type(error).__name__]
@@ -115,6 +121,11 @@ def plain_errors(interrupted: Callable[[], str]) -> Iterator[None]:
         elif not isinstance(error, ModuleNotFoundError | OSError | TypeError | ValueError):
             words = f"something makes no sense ({type(error).__name__}: {words}); sodalite --debug says where."
         raise Mistake(words) from None
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, or made of it: what is interrupted in an import may raise an error of its own."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__))
 
 
 def print_json(content: Any) -> None:

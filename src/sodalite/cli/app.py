@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -28,15 +29,25 @@ Completion of commands and options by the tab key: put this in ~/.bashrc (zsh_so
 """
 
 
+@contextmanager
+def _ending_as_interrupted() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted.", err=True)
+        sys.exit(130)
+
+
 class Group(click.Group):
     """A group of commands in which Ctrl-C, before a command has begun, ends as it does later; click's status is 1."""
 
+    def make_context(self, *arguments: Any, **others: Any) -> click.Context:
+        with _ending_as_interrupted():
+            return super().make_context(*arguments, **others)
+
     def invoke(self, context: click.Context) -> object:
-        try:
+        with _ending_as_interrupted():
             return super().invoke(context)
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted.", err=True)
-            raise click.exceptions.Exit(130) from None
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(self.commands)  # the most used first
@@ -191,12 +202,12 @@ def fit() -> None:
 def predict() -> None:
     """Predict the rows of a table, with error bars.
 
-    MODEL is a file that fit has written, or a folder from a cluster. DATA is a table in any format that fit reads, or -
-    for CSV from standard input. Its columns are found by name, in any order; others are ignored. It may be of any size.
-    The output has one row for each, with the columns that --keep names, then mean, std, lower, upper, quantile_0.05 and
-    so on, sample_1 to sample_K and novelty as asked for; it is CSV, or what the suffix of FILE says. Intervals,
-    quantiles and samples follow the distribution of errors that the fit has learnt. Samples are drawn together for 500
-    rows at a time. Rows that lie outside the data that the model was fitted to are counted.
+    MODEL is a file that fit has written. DATA is a table in any format that fit reads, or - for CSV from standard
+    input. Its columns are found by name, in any order; others are ignored. It may be of any size. The output has one
+    row for each, with the columns that --keep names, then mean, std, lower, upper, quantile_0.05 and so on, sample_1 to
+    sample_K and novelty as asked for; it is CSV, or what the suffix of FILE says. Intervals, quantiles and samples
+    follow the distribution of errors that the fit has learnt. Samples are drawn together for 500 rows at a time. Rows
+    that lie outside the data that the model was fitted to are counted.
 
     Example: sodalite predict houses.sodalite new.csv --std --interval 0.95
     """

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..tables import Options as ColumnOptions
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # seconds in each unit of time
+MOST_DIGITS = 1000  # of a count: Python refuses to read more than some thousands
+MOST_DRAWS = 10_000  # columns of the output: a chunk of the table then takes some gigabytes
 WORDS = {"true": True, "false": False, "none": None}  # values of a setting, in lower case
 
 
@@ -92,7 +94,12 @@ def _flag(text: str) -> bool | None:
 
 
 def _count(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
+
+
+def _draws(text: str) -> int | None:
+    count = _count(text)
+    return None if count is None or count > MOST_DRAWS else count
 
 
 def _literal(text: str) -> Any:
@@ -125,6 +132,7 @@ class Setting(NamedTuple):
 
 
 TRUTH, COUNT = "is neither true nor false", "is not a whole number, 0 or more"
+DRAWS = f"is not a whole number from 0 to {MOST_DRAWS}"
 NOT_BOUNDS = "is not of the form low,high, such as 0, or 0,100"
 MARK = "is not a single character, such as ';' or tab"
 SCALES = ("auto", "standardize", "log", "power", "logit", "sqrt", "none")
@@ -166,7 +174,7 @@ SETTINGS = {
     "keep_outliers": Setting("true takes rows far off those near by as they are", _flag, TRUTH),
     "hold_out_only": Setting("true writes the model of the rows that are not held out", _flag, TRUTH),
     "checkpoint": Setting("file that keeps a long fit, for the same command to go on from"),
-    "samples": Setting("number of random draws of the target to add for each row", _count, COUNT),
+    "samples": Setting("number of random draws of the target to add for each row", _draws, DRAWS),
     "seed": Setting("seed of random draws: the same number gives the same result", _count, COUNT),
 }
 

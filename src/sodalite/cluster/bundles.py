@@ -9,25 +9,23 @@ worker, from the collections that the rows came from: while bundles are built, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import cycle
-from math import ceil, log2
+from itertools import cycle, pairwise
+from math import ceil, log2, prod
 from operator import getitem
 from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from ..core.threads import on_this_thread
-from ..core.types import Floats, Indices
+from ..core.types import Array, Floats, Indices
 from ..core.validation import float_type
-from ..kernels.cell_search import SLACK
-from ..kernels.cells import Bisection
-from ..kernels.neighbours import Index, Metric, Neighbours, least_hashes, n_sampled
-from ..kernels.row_store import Observed, Survey, laid_out
+from ..kernels.cell_search import SLACK, gaps
+from ..kernels.neighbours import Neighbours, least_hashes, n_sampled
+from ..kernels.row_store import Layout, Observed, RowStore, Survey, together
 from ..posteriors import SubsetOfData
-from ..posteriors.remainder import Remainder
+from ..posteriors.remainder import Remainder, Rest
 from ..selection.rows import Block
 from .client import Client, DaskFuture, check_there, cluster_errors, gather, no_warning_of_size, share, workers_of
 from .rows import DaskRows
@@ -37,11 +35,11 @@ T = TypeVar("T")
 PER_WORKER = 1  # bundles for each worker, at least: more divide rows more evenly, and mean more tasks for a prediction
 COPIES = 8  # bundles that the memory of a worker must hold: its own, others' that it makes again, and copies meanwhile
 PER_BUNDLE = 256  # rows of the sample for each bundle: the numbers of their rows then differ by some percent
-TRIED = 32  # neighbours of the query that decides how a bundle is searched
-GROWTH = 1.5  # factor by which the hashes that are asked for grow, until enough rows have less
+ROWS = ("X", "Z", "values", "noises")  # arrays of a store that have an entry for every row
+AHEAD = 2**24  # bytes of an array that are fetched at a time when a model is saved
 
 ELSEWHERE = (
-    "The rows of this model are on the workers of a cluster. Save it to a folder with sodalite.save(model, path), and "
+    "The rows of this model are on the workers of a cluster. Save it to a file with sodalite.save(model, path), and "
     "load that with sodalite.load(path)."
 )
 
@@ -53,81 +51,6 @@ class Request(NamedTuple):
     """Scaled, of shape (positions, columns)."""
     k: int
     """How many of the nearest rows of each."""
-
-
-@dataclass(frozen=True)
-class Rest:
-    """The rows that are not active, with their residuals: a function of a block that workers evaluate."""
-
-    base: SubsetOfData
-    active: Indices
-    """The active rows, in increasing order."""
-    noise_floor: float
-
-    def inputs(self, block: Block) -> Floats:
-        """Those of a block's rows that are not active; of shape (rows, d)."""
-        return np.asarray(block.X[self._which(block)], dtype=np.float64)
-
-    def __call__(self, block: Block) -> Observed:
-        """These rows with their residuals, of shape (rows, q), and noise variances, of shape (rows,)."""
-        which, X, kernel = self._which(block), self.inputs(block), self.base.kernel
-        noise = kernel.noise(kernel.prepare(X)).astype(np.float64)
-        if block.alpha is not None:
-            noise += block.alpha[which]
-        return X, block.y[which] - self.base.mean(X), np.maximum(noise, self.noise_floor)
-
-    def _which(self, block: Block) -> Indices:
-        return np.delete(np.arange(len(block)), block.find(self.active)[1])
-
-
-class Layout(NamedTuple):
-    """What all bundles have in common."""
-
-    metric: Metric
-    boxes: Bisection
-    """The box of a bundle, by the number of the bundle."""
-    some: Floats
-    """`RowStore.some`."""
-    dtype: np.dtype[Any]
-    """The type of the inputs."""
-
-
-class Bundle:
-    """The rows of one bundle, in the memory of a worker.
-
-    Parameters
-    ----------
-    parts : list of tuples of arrays
-        Inputs, residuals and noise variances, from every piece.
-    layout : Layout
-    """
-
-    def __init__(self, parts: list[Observed], layout: Layout) -> None:
-        store = laid_out(*together(parts), layout.metric, layout.some)
-        self.store = replace(store, X=store.X.astype(layout.dtype, copy=False))
-        self.low, self.high = store.Z[:, :-1].min(axis=0), store.Z[:, :-1].max(axis=0)
-        self._index = Index(layout.metric, store.Z)
-        self._index.nearest(store.Z[:1, :-1], min(TRIED, len(store)))  # measures which way to search is the quicker one
-
-    def radius(self, positions: Floats, k: int) -> Floats:
-        """The squared distance of the k-th nearest row of every position; infinite if there are fewer rows."""
-        if k > len(self.store) or not len(positions):
-            return np.full(len(positions), np.inf)
-        return np.asarray(self._index.distances(positions, self._index.nearest(positions, k)).max(axis=1))
-
-    def within(self, positions: Floats, k: int, radius: Floats) -> Indices:
-        """The rows among the k nearest of a position, and within its squared distance, of shape (positions,)."""
-        gap = np.square(np.maximum(np.maximum(self.low - positions, positions - self.high), 0)).sum(axis=1)
-        reach = gap <= SLACK * radius
-        if not reach.any():
-            return np.empty(0, dtype=np.intp)
-        near = self._index.nearest(positions[reach], min(k, len(self.store)))
-        return np.unique(near[self._index.distances(positions[reach], near) <= SLACK * radius[reach, None]])
-
-    def __sizeof__(self) -> int:
-        """The bytes of its arrays, by which Dask decides what to spill to disk."""
-        store = self.store
-        return int(sum(array.nbytes for array in (store.X, store.Z, store.values, store.noises)))
 
 
 class Elsewhere:
@@ -207,13 +130,62 @@ class Bundles(Remainder):
 
     def sample(self, most: int) -> Floats:
         """Positions of at most so many rows, those of the least hashes, in the order of these; (rows, columns)."""
-        most = min(most, self.n)
-        level, parts = self.metric.tie * most / self.n, list[Floats]()
-        while sum(map(len, parts)) < most:
-            level *= GROWTH
-            parts = self.each(_below, [level] * len(self.futures))
-        Z = np.concatenate(parts)
+        Z = np.concatenate(self.each(_least, [most] * len(self.futures)))
         return Z[least_hashes(Z[:, -1], most)][:, :-1]
+
+    def as_store(self, dtype: np.dtype[Any]) -> RowStore:
+        """All bundles as one store, whose rows are fetched when they are read."""
+        heads, ends, low, high = zip(*self.each(_outline), strict=True)
+        edges = np.cumsum([0, *(each[-1] for each in ends)])
+        arrays: dict[str, Any] = {name: Fetched(self, name, edges, head) for name, head in heads[0].items()}
+        return RowStore(
+            **arrays,
+            ends=np.concatenate([each + before for each, before in zip(ends, edges[:-1], strict=True)]),
+            low=np.concatenate(low),
+            high=np.concatenate(high),
+            some=self.some,
+            metric=self.metric,
+        )
+
+
+class Fetched:
+    """An array of all bundles, one after the other, that is fetched some megabytes at a time when it is sliced by rows.
+
+    Parameters
+    ----------
+    bundles : Bundles
+    name : str
+        Of the array in a `RowStore`.
+    edges : array of shape (bundles + 1,)
+        The first row of every bundle, and the number of rows.
+    head : array
+        No rows, of the right shape and type.
+    """
+
+    def __init__(self, bundles: Bundles, name: str, edges: Indices, head: Array) -> None:
+        self._bundles, self._name, self._edges = bundles, name, edges
+        self.shape: tuple[int, ...] = (int(edges[-1]), *head.shape[1:])
+        self.dtype, self.ndim = head.dtype, head.ndim
+        self._ahead = AHEAD // (prod(head.shape[1:]) * head.dtype.itemsize)
+        self._first, self._kept = 0, head
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Array:
+        begin, end, _ = rows.indices(len(self))
+        if not self._first <= begin <= end <= self._first + len(self._kept):
+            self._first, self._kept = begin, self._fetch(begin, min(max(end, begin + self._ahead), len(self)))
+        return self._kept[begin - self._first : end - self._first]
+
+    def _fetch(self, begin: int, end: int) -> Array:
+        client, parts = self._bundles.client, list[DaskFuture]()
+        with cluster_errors(client):
+            for bundle, (first, last) in zip(self._bundles.futures, pairwise(self._edges), strict=True):
+                if first < end and begin < last:
+                    here = slice(max(begin - first, 0), end - first)
+                    parts.append(client.submit(_rows_of, bundle, self._name, here, pure=False))
+        return np.concatenate([self._kept[:0], *gather(client, parts)])
 
 
 def lay_out(rows: DaskRows, rest: Rest) -> Bundles:
@@ -226,7 +198,7 @@ def lay_out(rows: DaskRows, rest: Rest) -> Bundles:
         parts = [client.map(getitem, [piece] * count, range(count), pure=False) for piece in pieces]
         homes = cycle(workers)  # so that no worker gets many of them; any other will do if it is lost
         futures = [
-            client.submit(Bundle, list(each), there, workers=[next(homes)], allow_other_workers=True, pure=False)
+            client.submit(bundled, there, list(each), workers=[next(homes)], allow_other_workers=True, pure=False)
             for each in zip(*parts, strict=True)
         ]
     return Bundles(client, rest.base, futures, layout)
@@ -234,11 +206,9 @@ def lay_out(rows: DaskRows, rest: Rest) -> Bundles:
 
 def layout_of(rows: Any, rest: Rest, levels: int) -> Layout:
     """The layout of 2^levels bundles of rows that are not active, from a sample of them. One pass."""
-    d, kernel = rows.shape[1], rest.base.kernel
-    seen: Survey = rows.map(partial(survey, rest, max(n_sampled(d), PER_BUNDLE * 2**levels)), Survey.merged)
-    metric = seen.metric(kernel.centre, kernel.metric())
-    boxes = Bisection.of(metric.scaled(seen.rows), levels)
-    return Layout(metric, boxes, np.ascontiguousarray(seen.rows[: n_sampled(d)]), np.dtype(float_type(rows)))
+    most, kernel = max(n_sampled(rows.shape[1]), PER_BUNDLE * 2**levels), rest.base.kernel
+    seen: Survey = rows.map(partial(survey, rest, most), Survey.merged)
+    return Layout.of(seen, levels, np.dtype(float_type(rows)), kernel.centre, kernel.metric())
 
 
 def _levels(workers: list[dict[str, Any]], size: int) -> int:
@@ -253,32 +223,27 @@ def _levels(workers: list[dict[str, Any]], size: int) -> int:
 
 def survey(rest: Rest, most: int, block: Block) -> Survey:
     """A survey of those rows of a block that are not active."""
-    rows = rest.inputs(block)
-    return Survey([rows] if len(rows) else [], rows.shape[1], most)
+    return Survey.of(rest.inputs(block), most)
 
 
 def split(rest: Rest, layout: Layout, block: Block) -> list[Observed]:
     """The rows of a block that are not active, for every bundle."""
-    X, values, noise = rest(block)
-    place = layout.boxes.locate(layout.metric.scaled(X))
-    order = np.argsort(place, kind="stable")
-    edges = np.searchsorted(place[order], np.arange(1, len(layout.boxes)))
-    return [(X[which], values[which], noise[which]) for which in np.split(order, edges)]
+    return layout.split(rest(block))
 
 
-def together(parts: Iterable[Observed]) -> Observed:
-    """Inputs, residuals and noise variances of several parts of the rows, one after the other."""
-    X, values, noise = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return X, values, noise
+def bundled(layout: Layout, parts: list[Observed]) -> RowStore:
+    """The bundle of the rows of one box, from every piece."""
+    return layout.store(*parts)
 
 
-def first_radius(bundle: Bundle, layout: Layout, asked: list[Request], number: int) -> list[Floats]:
+def first_radius(bundle: RowStore, layout: Layout, asked: list[Request], number: int) -> list[Floats]:
     """How far the k-th nearest row of a bundle is from positions in its box: squared distances, infinite for others."""
-    bounds = list[Floats]()
+    bounds, index = list[Floats](), bundle.index_in_memory
     for positions, k in asked:
         bound, here = np.full(len(positions), np.inf), layout.boxes.locate(positions) == number
-        with on_this_thread():
-            bound[here] = bundle.radius(positions[here], k)
+        if k <= len(bundle) and here.any():
+            with on_this_thread():
+                bound[here] = index.distances(positions[here], index.nearest(positions[here], k)).max(axis=1)
         bounds.append(bound)
     return bounds
 
@@ -288,19 +253,38 @@ def least_radius(bounds: list[list[Floats]]) -> list[Floats]:
     return [np.min(each, axis=0) for each in zip(*bounds, strict=True)]
 
 
-def near_rows(bundle: Bundle, asked: list[Request], radius: list[Floats]) -> Observed:
-    """The rows of a bundle that may be among the nearest of the positions of some requests."""
-    store = bundle.store
-    with on_this_thread():
-        near = [bundle.within(*request, furthest) for request, furthest in zip(asked, radius, strict=True)]
-    which = np.unique(np.concatenate([*near, np.empty(0, dtype=np.intp)]))
-    return store.X[which], store.values[which], store.noises[which]
+def near_rows(bundle: RowStore, asked: list[Request], radius: list[Floats]) -> Observed:
+    """The rows of a bundle that may be among the nearest of the positions of some requests.
+
+    Of each position, these are rows among the k nearest of the bundle, and within its squared distance.
+    """
+    near: list[Indices] = [np.empty(0, dtype=np.intp)]
+    index, (low, high) = bundle.index_in_memory, bundle.box
+    for (positions, k), each in zip(asked, radius, strict=True):
+        furthest = SLACK * each
+        reached = gaps(positions, low[None], high[None])[:, 0] <= furthest
+        if reached.any():
+            with on_this_thread():
+                rows = index.nearest(positions[reached], min(k, len(bundle)))
+                near.append(rows[index.distances(positions[reached], rows) <= furthest[reached, None]])
+    which = np.unique(np.concatenate(near))
+    return bundle.X[which], bundle.values[which], bundle.noises[which]
 
 
-def _shape(bundle: Bundle) -> tuple[int, int]:
-    return bundle.store.values.shape[0], bundle.store.values.shape[1]
+def _shape(bundle: RowStore) -> tuple[int, int]:
+    return bundle.values.shape[0], bundle.values.shape[1]
 
 
-def _below(bundle: Bundle, level: float) -> Floats:
-    """Positions of the rows whose coordinate that decides ties is no larger than a number."""
-    return np.asarray(bundle.store.Z[bundle.store.Z[:, -1] <= level])
+def _outline(bundle: RowStore) -> tuple[dict[str, Array], Indices, Floats, Floats]:
+    """The arrays of a bundle without their rows, and its cells."""
+    return {name: getattr(bundle, name)[:0] for name in ROWS}, bundle.ends, bundle.low, bundle.high
+
+
+def _rows_of(bundle: RowStore, name: str, rows: slice) -> Array:
+    found: Array = getattr(bundle, name)[rows]
+    return found
+
+
+def _least(bundle: RowStore, most: int) -> Floats:
+    """Positions of the rows of a bundle that have the least hashes, ties decided."""
+    return bundle.Z[bundle.least(most)]

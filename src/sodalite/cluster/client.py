@@ -20,7 +20,7 @@ DaskFuture: TypeAlias = Any
 PATIENCE = 60.0  # seconds to wait for a first worker: the cluster may be starting
 GONE = (
     "The cluster no longer has the rows: its scheduler was stopped, restarted or cannot be reached, or the client was "
-    "closed. Connect a new client and fit again (a run with a checkpoint continues from it), or load a folder to which "
+    "closed. Connect a new client and fit again (a run with a checkpoint continues from it), or load a file to which "
     "the model was saved."
 )
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.types import Floats
-from ..core.validation import check_alpha, check_not_large, check_rows, check_targets, is_dask
+from ..core.validation import check_alpha, check_not_large, check_rows, check_targets, check_unmasked, is_dask
 from ..selection.rows import ArrayRows, check_inputs
 from .client import Client, DaskFuture, cluster_errors, gather, no_warning_of_size, share
 
@@ -20,31 +20,19 @@ class Targets(NamedTuple):
     alpha: Floats | None
 
 
-class Columns(NamedTuple):
-    """X, y and alpha as Dask arrays with the same chunks of rows, some of them empty, and one chunk of columns."""
+def columns_of(client: Client, X: Any, y: Any, alpha: Any, count: int) -> tuple[Any, Any, Any]:
+    """Return X, y and alpha as Dask arrays with the same chunks of rows, some of them empty; alpha may be None.
 
-    X: Any
-    y: Any
-    alpha: Any
-    """None if the rows have no noise variances of their own."""
-    dtype: np.dtype[Any]
-    """The type of X: float32 if all of its columns are, else float64."""
-    lazy: bool
-    """Whether X or y is a Dask collection, rather than an array of this machine."""
-
-
-def columns_of(client: Client, X: Any, y: Any, alpha: Any, count: int) -> Columns:
-    """Return the columns of a table, with shapes and types checked; values of Dask collections are checked by `send`.
-
-    Chunks are those of the first Dask collection; if there is none, arrays are divided into `count` parts.
+    Shapes and types are checked; values of Dask collections are checked by `send`. X is float32 if all of its columns
+    are, else float64. Chunks are those of the first Dask collection; if there is none, arrays are divided into `count`
+    parts.
     """
-    lazy = is_dask(X) or is_dask(y)
     if not is_dask(X):
         X, _ = check_rows(X, none := np.zeros(len(X)))
         check_inputs(ArrayRows(X, none[:, None]))
-    dtype = np.dtype(np.float32 if all(each == np.float32 for each in _types("X", X)) else np.float64)
+    dtype = np.dtype(np.float32 if all(each == np.float32 for each in numeric_types("X", X)) else np.float64)
     X = _as_array(client, "X", X, dtype) if is_dask(X) else X
-    if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
+    if len(X.shape) != 2 or not X.shape[0] or not X.shape[1]:
         raise ValueError(f"X must have at least one row and one column; got shape {X.shape}.")
     n = X.shape[0]
     y = _as_array(client, "y", y) if is_dask(y) else check_targets(y, n)
@@ -58,24 +46,22 @@ def columns_of(client: Client, X: Any, y: Any, alpha: Any, count: int) -> Column
     even = tuple(n // count + (at < n % count) for at in range(count))
     sizes = next((part.chunks[0] for part in (X, y, alpha) if is_dask(part)), even)
     X, y, alpha = (None if part is None else _in_chunks(client, part, sizes) for part in (X, y, alpha))
-    return Columns(X, y, alpha, dtype, lazy)
+    return X.astype(dtype), y, alpha
 
 
-def send(client: Client, columns: Columns) -> tuple[list[DaskFuture], list[DaskFuture], list[int]]:
+def send(client: Client, *columns: Any) -> tuple[list[DaskFuture], list[DaskFuture], list[int]]:
     """Have the workers hold all rows, checked; return futures of X and of the `Targets` of every piece, and the edges.
 
     The scheduler can make pieces again that are lost, from the collections that they come from.
     """
     from dask.delayed import delayed
 
-    sizes, d = columns.X.chunks[0], columns.X.shape[1]
-    X, y, alpha = (
-        [None] * len(sizes) if part is None else part.to_delayed(optimize_graph=False).ravel() for part in columns[:3]
-    )
+    sizes, d, dtype = columns[0].chunks[0], columns[0].shape[1], columns[0].dtype
+    parts = [[None] * len(sizes) if part is None else part.to_delayed(optimize_graph=False).ravel() for part in columns]
     check, pieces, edges = delayed(checked, pure=False, nout=2), list[Any](), [0]
-    for number, size in enumerate(sizes):
+    for number, (size, *some) in enumerate(zip(sizes, *parts, strict=True)):
         if size:
-            pieces.extend(check(X[number], y[number], alpha[number], number, edges[-1], size, d, columns.dtype))
+            pieces.extend(check(*some, number, edges[-1], size, d, dtype))
             edges.append(edges[-1] + size)
     with cluster_errors(client), no_warning_of_size():
         futures = client.compute(pieces)
@@ -86,6 +72,8 @@ def checked(
     X: Any, y: Any, alpha: Any, number: int, begin: int, size: int, d: int, dtype: np.dtype[Any]
 ) -> tuple[Floats, Targets]:
     """A partition, whose first row is `begin`, as arrays of numbers; refuses NaN, infinite values and other shapes."""
+    for name, values in (("X", X), ("y", y), ("alpha", alpha)):
+        check_unmasked(name, values)
     X, y = np.ascontiguousarray(X, dtype=dtype), np.array(y, dtype=np.float64)
     y = y.reshape(len(y), -1)
     if X.ndim != 2 or X.shape[1] != d:
@@ -126,7 +114,7 @@ def _as_array(client: Client, name: str, part: Any, dtype: Any = np.float64) -> 
     from dask.array import concatenate, from_delayed
     from dask.delayed import delayed
 
-    _types(name, part)
+    numeric_types(name, part)
     if hasattr(part, "to_dask_array"):  # a dataframe or a series, whose rows are counted
         columns = [str(column) for column in part.columns] if part.ndim == 2 else None
         with cluster_errors(client):
@@ -144,19 +132,10 @@ def _as_array(client: Client, name: str, part: Any, dtype: Any = np.float64) -> 
     return part.rechunk({1: -1}) if part.ndim == 2 else part
 
 
-def _types(name: str, part: Any) -> list[Any]:
-    """The type of an array, or the types of a dataframe's columns; refuses a collection that does not hold numbers."""
-    if hasattr(part, "to_dask_array"):
-        return numeric_types(name, part)
-    if np.dtype(part.dtype).kind not in "biuf":
-        raise ValueError(f"{name} must hold numbers; got {part.dtype}.")
-    return [part.dtype]
-
-
-def numeric_types(name: str, frame: Any) -> list[Any]:
-    """Return the types of a dataframe's columns, or of a series; refuse columns that do not hold numbers."""
-    meta = frame._meta
-    columns = {str(column): meta[column].dtype for column in meta.columns} if meta.ndim == 2 else {name: meta.dtype}
+def numeric_types(name: str, part: Any) -> list[Any]:
+    """Return the types of a dataframe's columns, or that of a series or an array; refuse what does not hold numbers."""
+    frame = hasattr(part, "to_dask_array") and part.ndim == 2
+    columns = {str(column): dtype for column, dtype in part.dtypes.items()} if frame else {name: part.dtype}
     kinds = {column: getattr(dtype, "numpy_dtype", dtype) for column, dtype in columns.items()}
     text = [column for column, dtype in kinds.items() if getattr(dtype, "kind", "O") not in "biuf"]
     if text:

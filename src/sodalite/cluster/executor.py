@@ -22,8 +22,7 @@ from ..core.types import Floats
 from ..selection import plan
 from ..selection.executors import ShardsLostError, ThreadExecutor
 from ..selection.messages import BlockReport, Candidates
-from ..selection.rows import ShardSetup
-from ..selection.shard import Shard
+from ..selection.rows import Block, ShardSetup
 from .client import DaskFuture, cluster_errors, gather, no_warning_of_size, share, workers_of
 from .collections import Targets
 from .rows import DaskRows
@@ -37,35 +36,20 @@ class Host:
 
     Parameters
     ----------
-    inputs : list of arrays of shape (rows, d)
-        X of every piece.
-    targets : list of Targets
-    begins : list of int
-        The number of the first row of every piece.
+    pieces : list of Block
     setup : ShardSetup
         With m = 0 if shards keep no coordinates.
     n_threads : int
     """
 
-    def __init__(
-        self, inputs: list[Floats], targets: list[Targets], begins: list[int], setup: ShardSetup, n_threads: int
-    ) -> None:
-        self._made_of = inputs, targets, begins, setup, n_threads
+    def __init__(self, pieces: list[Block], setup: ShardSetup, n_threads: int) -> None:
+        self._made_of = pieces, setup, n_threads
         self._dtype, self._changes = setup.kernel.dtype, 0
-
-        def make(part: tuple[int, int, int]) -> Shard:
-            piece, here = part[0], slice(*part[1:])
-            y, alpha = targets[piece]
-            noise, begin, kernel = None if alpha is None else alpha[here], begins[piece] + here.start, setup.kernel
-            return Shard(
-                lambda: inputs[piece][here], y[here], begin, kernel, setup.criterion, setup.m, noise, setup.seed
-            )
-
-        parts = list[tuple[int, int, int]]()
-        for piece, X in enumerate(inputs):
-            edges = np.linspace(0, len(X), max(1, -(-len(X) // plan.SHARD_ROWS)) + 1).astype(int).tolist()
-            parts += [(piece, *span) for span in pairwise(edges)]
-        self._executor = ThreadExecutor(make, parts, n_threads)
+        parts = list[Block]()
+        for piece in pieces:
+            edges = np.linspace(0, len(piece), max(1, -(-len(piece) // plan.SHARD_ROWS)) + 1).astype(int).tolist()
+            parts += [piece.between(*span) for span in pairwise(edges)]
+        self._executor = ThreadExecutor(lambda part: setup.shard(lambda: part.X, part), parts, n_threads)
 
     def __reduce__(self) -> Any:
         return Host, self._made_of  # where Dask copies it to another worker, or to disk: as it is when it is made
@@ -117,7 +101,7 @@ class DaskExecutor:
         self._homes = [home for home, *_ in groups]
         with cluster_errors(self.client):
             self._hosts = [
-                self._submit(home, Host, *([every[piece] for piece in pieces] for every in columns), there, n_threads)
+                self._submit(home, _host, *([every[piece] for piece in pieces] for every in columns), there, n_threads)
                 for home, pieces, n_threads in groups
             ]
         self.n_shards, self.n_workers = len(groups), len(set(self._homes))
@@ -162,6 +146,10 @@ def _groups(rows: DaskRows) -> list[tuple[str, list[int], int]]:
         n_hosts = min(threads.get(home, 1), len(pieces))
         groups += [(home, pieces[at::n_hosts], -(-threads.get(home, 1) // n_hosts)) for at in range(n_hosts)]
     return groups
+
+
+def _host(inputs: list[Floats], targets: list[Targets], begins: list[int], setup: ShardSetup, n_threads: int) -> Host:
+    return Host([Block(X, *y, begin) for X, y, begin in zip(inputs, targets, begins, strict=True)], setup, n_threads)
 
 
 def _address(_: Any) -> str:

@@ -20,9 +20,10 @@ from ..kernels.neighbours import Metric, along_a_curve
 from ..kernels.row_store import Observed
 from ..posteriors import Evidence, Local, RowsOfFit, SubsetOfData
 from ..posteriors.base import Needs
+from ..posteriors.remainder import Rest
 from ..posteriors.tuning import SIZES
 from ..selection.rows import Block
-from .bundles import ELSEWHERE, Bundles, Request, Rest, lay_out
+from .bundles import ELSEWHERE, Bundles, Request, lay_out
 from .rows import DaskRows
 
 BLOCK = 2**24  # numbers of the nearest rows of a block of queries, 128 MB: up to some times as many are gathered
@@ -147,8 +148,12 @@ class DaskLocal(Local):
     # Files
 
     def saved(self) -> dict[str, Any]:
-        """The arguments of `restore`, without the rows: their files are written by the workers."""
+        """The arguments of `restore`, without the rows."""
         return {**super().saved(), "X": None, "r": None, "noises": None}
+
+    def laid_out(self, dtype: np.dtype[Any]) -> Local:
+        """A copy that is not bound to workers, whose rows are fetched when they are read."""
+        return Local.restore(**{**self.saved(), "store": self.bundles.as_store(dtype)})
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"This model cannot be pickled or copied. {ELSEWHERE}")

@@ -18,20 +18,19 @@ from ..core.optional import require
 from ..core.threads import on_this_thread
 from ..core.types import Floats
 from ..core.validation import is_dask
-from ..kernels.row_store import Observed
-from .bundles import Bundles, Request, together
+from ..kernels.row_store import Observed, together
+from .bundles import Bundles, Request
 from .collections import numeric_types
 from .local import DaskLocal, Detached
 
 
 def learn_names(model: Any, X: Any, reset: bool) -> None:
     """Set, or without `reset` check, a model's number of columns, and their names if X is a dataframe."""
-    if not is_dask(X):
-        validate_data(model, X, reset=reset, skip_check_array=True)
-    elif hasattr(X._meta, "columns"):
-        validate_data(model, X._meta, reset=reset, skip_check_array=True)
-    elif getattr(X, "ndim", 2) == 2:
-        validate_data(model, np.empty((0, X.shape[1])), reset=reset, skip_check_array=True)
+    if is_dask(X) and X.ndim != 2:
+        return
+    if is_dask(X):
+        X = X._meta if hasattr(X._meta, "columns") else np.empty((0, X.shape[1]))
+    validate_data(model, X, reset=reset, skip_check_array=True)
 
 
 def lazily(model: Any, X: Any, tails: Sequence[tuple[int, ...]], y: Any, answer: Callable[..., Any]) -> Any:

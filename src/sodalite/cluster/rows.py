@@ -13,6 +13,7 @@ import numpy as np
 from ..core.memory import parse_bytes
 from ..core.threads import on_this_thread
 from ..core.types import Floats, Indices
+from ..core.validation import is_dask
 from ..selection.executors import Executor
 from ..selection.rows import Block, ShardSetup, spans
 from .client import Client, DaskFuture, cluster_errors, find_client, gather, share, workers_of
@@ -46,11 +47,6 @@ class DaskRows:
     """Whether y had one dimension."""
     lazy: bool
     """Whether they come from Dask collections, rather than from this machine."""
-
-    @property
-    def begins(self) -> list[int]:
-        """The first row of every piece."""
-        return self.edges[:-1]
 
     def take(self, which: Indices) -> Block:
         """Fetch some rows by their numbers, in that order."""
@@ -126,19 +122,17 @@ def dask_rows(X: Any, y: Any, alpha: Any = None, executor: Client | None = None)
         By default the current client.
     """
     client = find_client(executor)
-    columns = columns_of(client, X, y, alpha, PIECES_PER_WORKER * len(workers_of(client)))
-    inputs, targets, edges = send(client, columns)
+    lazy = is_dask(X) or is_dask(y)
+    X, y, alpha = columns_of(client, X, y, alpha, PIECES_PER_WORKER * len(workers_of(client)))
     return DaskRows(
         client,
-        inputs,
-        targets,
-        edges,
-        shape=columns.X.shape,
-        q=1 if columns.y.ndim == 1 else columns.y.shape[1],
-        dtype=columns.dtype,
-        has_alpha=columns.alpha is not None,
-        flat=columns.y.ndim == 1,
-        lazy=columns.lazy,
+        *send(client, X, y, alpha),
+        shape=X.shape,
+        q=1 if y.ndim == 1 else y.shape[1],
+        dtype=X.dtype,
+        has_alpha=alpha is not None,
+        flat=y.ndim == 1,
+        lazy=lazy,
     )
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any
 from zlib import crc32
@@ -67,8 +68,6 @@ class Header:
     """The checksums of the blocks of each array, one after the other."""
     mapped: tuple[str, ...]
     """The arrays that are not read, but mapped."""
-    sha256: str
-    """The checksum of its text, which has those of the arrays, and of their types and shapes."""
 
 
 def check_path(kind: Kind, path: str | os.PathLike[str]) -> None:
@@ -87,8 +86,8 @@ def write(
     content: Mapping[str, Any],
     arrays: Mapping[str, Any],
     mapped: Collection[str] = (),
-) -> str:
-    """Write a file; return its checksum. If that fails, nothing is left behind and an earlier file stays as it was.
+) -> None:
+    """Write a file. If that fails, nothing is left behind and an earlier file stays as it was.
 
     Arrays may be anything that has a shape and a type, and is sliced by rows. Those named in `mapped` stay on disk when
     the file is read.
@@ -107,14 +106,12 @@ def write(
         with replacing(path) as unfinished, open(unfinished, "wb") as file:
             # The checksums are known at the end; they have as many digits whatever they are.
             sums = {name: "0" * SUM * -(-len(arrays[name]) // _block_rows(arrays[name], types[name])) for name in names}
-            file.write(_header(kind, content, layout, sums, mapped)[0])
+            file.write(_header(kind, content, layout, sums, mapped))
             sums = {name: _write_array(file, arrays[name], types[name]) for name in names}
             file.seek(0)
-            header, checksum = _header(kind, content, layout, sums, mapped)
-            file.write(header)
+            file.write(_header(kind, content, layout, sums, mapped))
     except OSError as error:
         raise kind.error(f"{path} could not be written: {error.strerror or error}.") from None
-    return checksum
 
 
 def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
@@ -122,6 +119,7 @@ def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
     try:
         check_readable(path)
         if Path(path).is_dir():
+            os.listdir(path)  # which may be forbidden
             raise kind.error(f"{path} is a folder, not a {kind.noun}.")
         size = os.stat(path).st_size
         with open(path, "rb") as file:
@@ -160,7 +158,7 @@ def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
         is_valid = False
     if not is_valid:
         raise kind.damaged(f"{path} is no valid {kind.noun}: its description cannot be read.")
-    return Header(content, arrays, size, places, sums, mapped, about["sha256"])
+    return Header(content, arrays, size, places, sums, mapped)
 
 
 def read(kind: Kind, path: str | os.PathLike[str]) -> tuple[Header, dict[str, Any]]:
@@ -174,17 +172,21 @@ def read(kind: Kind, path: str | os.PathLike[str]) -> tuple[Header, dict[str, An
             f"free. Free some, or use a larger machine."
         )
     arrays: dict[str, Any] = {}
+    everything: mmap | None = None
     with open(path, "rb") as file:
         for name, (dtype, shape) in header.arrays.items():
-            is_mapped = name in header.mapped and sizes[name] > 0
-            file.seek(header.places[name])
-            if is_mapped:
-                array = np.asarray(np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape))
+            file.seek(begin := header.places[name])
+            words = f"{path} is damaged: array {name!r}"
+            if name in header.mapped and sizes[name] > 0:
+                everything = everything or mmap(file.fileno(), 0, access=ACCESS_READ)
+                array = np.frombuffer(everything, dtype, prod(shape), begin).reshape(shape)
+                arrays[name] = MappedArray(array, header.sums[name], kind, words, everything.size, begin + sizes[name])
             else:
-                array = np.fromfile(file, dtype=dtype, count=prod(shape)).reshape(shape)
-            arrays[name] = MappedArray(array, header.sums[name], kind, f"{path} is damaged: array {name!r}")
-            if not is_mapped:
-                arrays[name] = arrays[name][:]
+                array = np.fromfile(file, dtype=dtype, count=prod(shape))
+                if array.size < prod(shape):
+                    raise kind.damaged(f"{path} was truncated while it was read.")
+                arrays[name] = array = array.reshape(shape)
+                MappedArray(array, header.sums[name], kind, words).check()
     return header, arrays
 
 
@@ -200,11 +202,19 @@ class MappedArray:
     kind : Kind
     words : str
         The beginning of the message for an array that is not the one that was written.
+    size : callable
+        The size of the file, which is compared with that in `end` before anything is read: the system ends a process
+        that reads a map beyond the end of its file.
+    end : int
+        Where the array ends in the file.
     """
 
-    def __init__(self, array: Array, sums: str, kind: Kind, words: str) -> None:
+    def __init__(
+        self, array: Array, sums: str, kind: Kind, words: str, size: Callable[[], int] = int, end: int = 0
+    ) -> None:
         self.shape, self.dtype, self.ndim, self.size = array.shape, array.dtype, array.ndim, array.size
         self._array, self._sums, self._kind, self._words = array, sums, kind, words
+        self._file_size, self._end = size, end
         self._rows = _block_rows(array, array.dtype)
         self._checked = np.zeros(len(sums) // SUM, dtype=bool)
 
@@ -219,10 +229,10 @@ class MappedArray:
         else:
             which = np.flatnonzero(rows) if np.asarray(rows).dtype == np.bool_ else np.asarray(rows, dtype=np.intp)
             blocks = np.unique(which % max(len(self), 1) // self._rows)
-        if not self._checked[blocks].all():
-            for block in blocks[~self._checked[blocks]]:
-                self._check(int(block))
-        return np.asarray(self._array[key])
+        for block in blocks[~self._checked[blocks]]:
+            self._check(int(block))
+        self._check_size()
+        return np.array(self._array[key])  # a copy: the file may be truncated later
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self[:], dtype=dtype)
@@ -235,7 +245,12 @@ class MappedArray:
         for block in np.flatnonzero(~self._checked):
             self._check(int(block))
 
+    def _check_size(self) -> None:
+        if self._file_size() < self._end:
+            raise self._kind.damaged(f"{self._words} is no longer there: the file was truncated after it was opened.")
+
     def _check(self, block: int) -> None:
+        self._check_size()
         part = self._array[block * self._rows : (block + 1) * self._rows]
         if _sum(np.ascontiguousarray(part)) != self._sums[block * SUM : (block + 1) * SUM]:
             raise self._kind.damaged(f"{self._words} is not the one that was written (checksum).")
@@ -243,19 +258,14 @@ class MappedArray:
 
 
 def _header(
-    kind: Kind,
-    content: Mapping[str, Any],
-    layout: Mapping[str, Any],
-    sums: Mapping[str, str],
-    mapped: Collection[str],
-) -> tuple[bytes, str]:
-    """The header of a file with its length, such that the arrays are aligned, and the checksum in it."""
+    kind: Kind, content: Mapping[str, Any], layout: Mapping[str, Any], sums: Mapping[str, str], mapped: Collection[str]
+) -> bytes:
+    """The header of a file with its length, such that the arrays are aligned."""
     text = json.dumps({"content": content, "checksums": sums, "mapped": sorted(mapped)}, allow_nan=False)
-    checksum = _hash(text, layout)
-    about = {"format": kind.format, "version": str(VERSION), "text": text, "sha256": checksum}
+    about = {"format": kind.format, "version": str(VERSION), "text": text, "sha256": _hash(text, layout)}
     header = json.dumps({"__metadata__": about, **layout}).encode()
     header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header, checksum
+    return len(header).to_bytes(8, "little") + header
 
 
 def _hash(text: str, layout: Mapping[str, Any]) -> str:

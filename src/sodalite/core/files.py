@@ -120,53 +120,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def replacing_folder(path: str | os.PathLike[str], index: str) -> Iterator[Path]:
-    """A temporary folder to write to; on success, its files replace those of the folder at `path`, if there is one.
-
-    Whenever the process ends, by a failure, a kill or a power cut, there is the earlier content or the new one: files
-    with new names join the earlier ones, then `index`, which names them, replaces the earlier index, and only then are
-    the files removed that it does not name. Links are followed.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A folder, or nothing yet.
-    index : str
-        The name of the file that names all others. Other files must have names that no earlier ones have, and the
-        suffix of the index: files with this suffix are removed when they are out of date, others are left alone.
-    """
-    target = Path(os.path.realpath(path))
-    with _temporary_folder(target) as folder:
-        unfinished = folder / "new"
-        unfinished.mkdir()
-        yield unfinished
-        if target.exists():
-            _move_files(unfinished, target, index)
-        else:
-            os.replace(unfinished, target)
-    _sync_folder(target.parent)
-
-
-def _move_files(source: Path, target: Path, index: str) -> None:
-    """Move the files of a folder into another, the index last; then remove what the earlier index has named."""
-    names = {file.name for file in source.iterdir()}
-    try:
-        for name in names - {index}:
-            os.replace(source / name, target / name)
-        _sync_folder(target)
-        os.replace(source / index, target / index)
-    except OSError:
-        for name in names - {index}:
-            (target / name).unlink(missing_ok=True)
-        raise
-    _sync_folder(target)
-    for file in target.glob(f"*{Path(index).suffix}"):
-        if file.name not in names:
-            with suppress(OSError):  # some systems keep files that are mapped
-                file.unlink()
-
-
-@contextmanager
 def _temporary_folder(target: Path) -> Iterator[Path]:
     """A hidden folder beside a file, removed at the end; folders that killed processes left behind are removed first.
 

@@ -9,18 +9,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-UNITS = {
-    "": 1,
-    "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 2**10,
-    "MIB": 2**20,
-    "GIB": 2**30,
-    "TIB": 2**40,
-}
+PREFIXES = " KMGT"
 
 
 def parse_bytes(limit: Any) -> int:
@@ -32,13 +21,12 @@ def parse_bytes(limit: Any) -> int:
     1500000000
     """
     if isinstance(limit, str):
-        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([KMGT]?I?B?)\s*", limit.upper())
-        unit = match and (match[2] if match[2].endswith("B") or not match[2] else match[2] + "B")
-        if not match or unit not in UNITS:
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(?:([KMGT])(I?))?B?\s*", limit.upper())
+        if not match:
             raise ValueError(
                 f"memory_limit must be a number of bytes or a string such as '300MB' or '4GB'; got {limit!r}."
             )
-        return int(float(match[1]) * UNITS[str(unit)])
+        return int(float(match[1]) * (1024 if match[3] else 1000) ** PREFIXES.index(match[2] or " "))
     if isinstance(limit, bool) or not isinstance(limit, Real):
         raise TypeError(f"memory_limit must be a number of bytes or a string such as '300MB'; got {limit!r}.")
     if not float(limit) > 0:

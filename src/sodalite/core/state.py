@@ -44,6 +44,11 @@ class UnknownClassError(TypeError):
         self.kind = kind
 
 
+def reason_of(error: Exception) -> str:
+    """What is wrong with some data, for a message."""
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".") or repr(error)
+
+
 class Converter:
     """Converts objects to trees and arrays, and back.
 
@@ -169,8 +174,7 @@ class _Reader:
         except StateError:
             raise
         except INVALID as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error) or repr(error)
-            raise StateError(f"{_joined(where) or 'the value'}: {reason}") from error
+            raise StateError(f"{_joined(where) or 'the value'}: {reason_of(error)}") from error
 
     def _tagged(self, tag: str, content: Any, where: tuple[Any, ...]) -> Any:
         """What JSON does not have."""

@@ -31,6 +31,7 @@ def check_rows(X: Any, y: Any, targets: Any = np.float64) -> tuple[Array, Array]
     targets : dtype or list of dtypes
         The types that y may have; y of any other type is converted to the first.
     """
+    check_unmasked("X", X)
     if not is_sliceable(X):
         with readable_errors(X):
             X = check_array(X, dtype=[np.float64, np.float32], input_name="X", ensure_min_samples=0)
@@ -131,8 +132,19 @@ def float_type(X: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
 
 
+def check_unmasked(name: str, values: Any) -> None:
+    """Refuse a masked array of which entries are masked: all else takes the values behind the mask for data."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0, 0])
+        raise ValueError(
+            f"{name} has masked entries, in row {row} for one, and a mask is not read. Drop such rows, or fill them in "
+            f"by numpy.ma.filled({name}, value)."
+        )
+
+
 def check_targets(y: Any, n: int, dtype: Any = np.float64) -> Array:
     """The targets of n rows as a finite array of shape (n,) or (n, q)."""
+    check_unmasked("y", y)
     y = check_array(y, dtype=dtype, ensure_2d=False, ensure_min_samples=0, input_name="y")
     if y.ndim == 0 or y.ndim > 2:
         raise ValueError(f"y must have one or two dimensions, one row per row of X; got shape {y.shape}.")
@@ -146,8 +158,10 @@ def check_targets(y: Any, n: int, dtype: Any = np.float64) -> Array:
 def readable_errors(X: Any) -> Iterator[None]:
     """Within this context, an error about a data frame names the columns that hold no numbers.
 
-    Dates and durations are refused, also those that scikit-learn would take for numbers: these depend on the unit.
+    Dates and durations are refused, also those that scikit-learn would take for numbers: these depend on the unit. So
+    are masked entries.
     """
+    check_unmasked("X", X)
     if dated := date_columns(X):
         raise ValueError(_without_numbers(dated))
     try:
@@ -229,6 +243,7 @@ def check_weights(sample_weight: Any, n: int) -> Floats | None:
 
 def _per_row(name: str, values: Any, n: int, subject: str) -> Floats:
     """One number for each of n rows, finite and not negative; `subject` begins the error if one is."""
+    check_unmasked(name, values)
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "iufO":  # NumPy would read numbers out of text

@@ -25,6 +25,7 @@ from ..core.validation import (
     check_not_small,
     check_rows,
     check_targets,
+    check_unmasked,
     is_dask,
     readable_errors,
     reads_from_disk,
@@ -107,6 +108,7 @@ def new_rows(model: Any, X: Any, y: Any, alpha: Any) -> ArrayRows:
 
 def _numbers(model: Any, X: Any, y: Any, reset: bool) -> tuple[Floats, Floats]:
     """X and y as arrays of numbers, by scikit-learn's checks."""
+    check_unmasked("y", y)
     with readable_errors(X):
         both = validate_data(model, X, y, dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset)
     return both[0], both[1]

@@ -110,7 +110,7 @@ class CellIndex(Finder):
 
     def _bounds(self, Z: Floats, cells: Indices) -> Floats:
         """Lower bounds of the squared distances from positions to the rows of cells; of shape (positions, cells)."""
-        return _gaps(Z, self._low[cells], self._high[cells])
+        return gaps(Z, self._low[cells], self._high[cells])
 
     def _cells_of(self, runs: Indices) -> Indices:
         cells = (RUN * runs[:, None] + np.arange(RUN)).ravel()
@@ -136,7 +136,7 @@ class CellIndex(Finder):
         return np.concatenate([np.empty(0, dtype=np.intp), *(np.arange(begin, end) for begin, end in spans)])
 
 
-def _gaps(Z: Floats, low: Floats, high: Floats) -> Floats:
+def gaps(Z: Floats, low: Floats, high: Floats) -> Floats:
     """Squared distances from positions to boxes; of shape (positions, boxes)."""
     total = np.zeros((len(Z), len(low)))
     for column in range(low.shape[1]):

@@ -138,6 +138,11 @@ def cut_of(Z: Floats, which: Indices) -> tuple[int, float] | None:
     return None
 
 
+def members(cell: Indices, count: int) -> list[Indices]:
+    """The places of the rows of each of so many cells, in their order."""
+    return np.split(np.argsort(cell, kind="stable"), np.cumsum(np.bincount(cell, minlength=count))[:-1])
+
+
 def _centre(Z: Floats) -> Floats:
     """The mean of some rows, moved to the quantiles `TAILS` where they are beyond, so that outliers do not decide."""
     return np.asarray(np.clip(Z, *np.quantile(Z, TAILS, axis=0)).mean(axis=0))
@@ -145,6 +150,5 @@ def _centre(Z: Floats) -> Floats:
 
 def _centres(Z: Floats, cell: Indices, otherwise: Floats) -> Floats:
     """The centre of every cell's rows; for cells without rows, what it is otherwise. All of shape (cells, d)."""
-    order, edges = np.argsort(cell, kind="stable"), np.cumsum(np.bincount(cell, minlength=len(otherwise)))[:-1]
-    parts = zip(np.split(Z[order], edges), otherwise, strict=True)
-    return np.stack([_centre(part) if len(part) else centre for part, centre in parts])
+    parts = zip(members(cell, len(otherwise)), otherwise, strict=True)
+    return np.stack([_centre(Z[part]) if len(part) else centre for part, centre in parts])

@@ -14,12 +14,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
-from math import ceil, log2
-from typing import IO, Any, cast
+from functools import cached_property, reduce
+from math import ceil, log2, prod
+from typing import IO, Any, TypeVar, cast
 
 import numpy as np
 
@@ -28,10 +26,10 @@ from ..core.joined import Joined
 from ..core.types import Array, Floats, Indices
 from ..exceptions import ChangedError
 from .cell_search import CellIndex
-from .cells import Bisection
+from .cells import Bisection, members
 from .compiled import CompiledKernel, take
 from .default import robust_spread
-from .neighbours import Metric, distinct, hashes, least_hashes, n_sampled
+from .neighbours import Index, Metric, distinct, hashes, least_hashes, n_sampled
 from .nodes import Features
 
 CELL_ROWS = 256  # rows of a cell: what a query reads at least. 16 KB of eight inputs, a few pages of a file
@@ -40,6 +38,8 @@ MOST_BOXES = 256  # files that are open at a time: systems allow a thousand or m
 COPIES = 8  # times that the rows of a box are in memory while they are laid out
 CLOSE = 1e-12  # relative difference of weights that the mathematics of another machine may make
 BLOCK = 2**20  # numbers that are read at a time: 8 MB
+
+T = TypeVar("T")
 
 Observed = tuple[Array, Floats, Floats]
 """Inputs, of shape (rows, d), values, of shape (rows, q), and noise variances, of shape (rows,)."""
@@ -92,20 +92,39 @@ class RowStore:
     def _own_index(self) -> CellIndex:
         return CellIndex(self, self.metric)
 
+    @cached_property
+    def index_in_memory(self) -> Index:
+        """An index that finds the nearest rows of a store in memory; for rows on disk, `index` is quicker."""
+        return Index(self.metric, self.Z)
+
+    @property
+    def box(self) -> tuple[Floats, Floats]:
+        """The least and the largest scaled value of every relevant input."""
+        low, high = self.metric.scaled(np.stack([self.low.min(axis=0), self.high.max(axis=0)]))
+        return low, high
+
+    def __sizeof__(self) -> int:
+        """The bytes of its arrays, by which Dask decides what to spill to disk."""
+        return sum(prod(each.shape) * each.dtype.itemsize for each in (self.X, self.Z, self.values, self.noises))
+
     def features(self, kernel: CompiledKernel) -> StoredFeatures:
         """The rows prepared for a kernel, whenever they are taken."""
         return StoredFeatures(self, kernel)
 
     def sample(self, most: int, metric: Metric) -> Floats:
         """Positions of at most so many rows of the least hashes, in the order of these; of shape (rows, columns)."""
+        rows = self.least(most)
+        return self.Z[rows][:, :-1] if metric is self.metric else metric.scaled(self.X[rows])
+
+    def least(self, most: int) -> Indices:
+        """At most so many rows, those of the least hashes, in the order of these."""
         n, size = len(self) - len(self.dead), BLOCK // self.Z.shape[1] + 1
         rows, level = np.empty(0, dtype=np.intp), self.metric.tie * min(most, n) / n
         while len(rows) < min(most, n):
             level *= 1.5
             parts = [at + np.flatnonzero(self.Z[at : at + size][:, -1] <= level) for at in range(0, len(self), size)]
             rows = np.setdiff1d(np.concatenate(parts), self.dead, assume_unique=True)
-        rows = rows[least_hashes(self.Z[rows][:, -1], most)]
-        return self.Z[rows][:, :-1] if metric is self.metric else metric.scaled(self.X[rows])
+        return np.asarray(rows[least_hashes(self.Z[rows][:, -1], most)])
 
     def find(self, X: Array) -> Indices:
         """The numbers of rows with the same inputs as those of X, -1 where there is none; of shape (rows,)."""
@@ -153,26 +172,6 @@ class RowStore:
         )
 
 
-def laid_out(X: Array, values: Floats, noise: Floats, metric: Metric, some: Floats) -> RowStore:
-    """A store in memory of rows that are in memory: equal ones become one, and all are put in the order of cells.
-
-    Parameters
-    ----------
-    X, values, noise : arrays of shape (rows, d), (rows, q) and (rows,)
-    metric : Metric
-    some : array of shape (some, d)
-        `RowStore.some`.
-    """
-    if len(np.unique(hashed := hashes(X))) < len(X):
-        X, values, noise = _merged(X, values, noise)
-        hashed = hashes(X)
-    Z = metric.positions(X, hashed)
-    order, begins = _by_cells(Z)
-    X, ends = X[order], np.append(begins[1:], len(X))
-    low, high = np.minimum.reduceat(X, begins), np.maximum.reduceat(X, begins)
-    return RowStore(X, Z[order], values[order], noise[order], ends, low, high, some, metric)
-
-
 def _by_cells(Z: Floats) -> tuple[Indices, Indices]:
     """An order of positions by cells of about `CELL_ROWS`, and the places there at which cells begin."""
     levels = max(0, round(log2(len(Z) / CELL_ROWS)))
@@ -199,56 +198,95 @@ class StoredFeatures:
         return take(features, place.reshape(which.shape))
 
 
+@dataclass(frozen=True)
 class Survey:
-    """What a first pass over the rows finds: their number, ranges, and a sample by the least hashes.
+    """What a first pass over the rows finds: their number, ranges, and a sample by the least hashes."""
 
-    Parameters
-    ----------
-    blocks : iterable of arrays of shape (rows, d)
-    d : int
-    most : int
-        The most rows of the sample.
-    """
+    n: int
+    sum: float
+    """The sum of the rows' hashes, by which they are known again."""
+    low: Floats
+    high: Floats
+    rows: Floats
+    """The sample, in the order of the hashes; of shape (rows, d)."""
+    most: int
+    """The most rows of the sample."""
 
-    def __init__(self, blocks: Iterable[Array], d: int, most: int) -> None:
-        self.n, self.sum, self.most = 0, 0.0, most
-        self.low, self.high = np.full(d, np.inf), np.full(d, -np.inf)
-        self.rows, hashed = np.empty((0, d)), np.empty(0)
-        for X in blocks:
-            new = hashes(X)
-            self.n, self.sum = self.n + len(X), self.sum + float(new.sum())
-            self.low, self.high = np.minimum(self.low, X.min(axis=0)), np.maximum(self.high, X.max(axis=0))
-            near = new < hashed[-1] if len(hashed) == most else slice(None)
-            rows, hashed = np.concatenate([self.rows, X[near]]), np.concatenate([hashed, new[near]])
-            hashed, first = np.unique(hashed, return_index=True)  # in the order of the hashes
-            self.rows, hashed = rows[first[:most]], hashed[:most]
+    @classmethod
+    def of(cls, X: Floats, most: int) -> Survey:
+        """A survey of some rows, of shape (rows, d)."""
+        hashed, ends = hashes(X), (X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf))
+        return cls(len(X), float(hashed.sum()), *ends, _of_least(X, hashed, most), most)
 
     def merged(self, other: Survey) -> Survey:
-        """What a pass over the rows of both finds."""
-        both = copy(self)
-        both.n, both.sum = self.n + other.n, self.sum + other.sum
-        both.low, both.high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        """The survey of the rows of both."""
         rows = np.concatenate([self.rows, other.rows])
-        both.rows = rows[np.unique(hashes(rows), return_index=True)[1][: self.most]]
-        return both
-
-    def metric(self, centre: Floats, weights: Floats | None) -> Metric:
-        """The metric of the rows with some weights; without any, that of every input in standard deviations."""
-        some = self.rows[: n_sampled(self.rows.shape[1])]
-        return Metric.of(centre, layout_weights(weights, some), self.low, self.high, some)
+        ends = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        sample = _of_least(rows, hashes(rows), self.most)
+        return Survey(self.n + other.n, self.sum + other.sum, *ends, sample, self.most)
 
 
-def layout_weights(weights: Floats | None, some: Floats) -> Floats:
-    """The weights of a kernel's metric; if it has none, those of every input in standard deviations of some rows."""
-    if weights is not None:
-        return weights
-    deviation = robust_spread(some)
-    return np.asarray(np.where(deviation > 0, deviation, 1.0) ** -2.0)
+def _of_least(X: Floats, hashed: Floats, most: int) -> Floats:
+    """The distinct rows of the least hashes, in the order of these."""
+    return np.asarray(X[np.unique(hashed, return_index=True)[1][:most]])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where rows go that are divided by boxes of space, each of whose rows are a store."""
+
+    metric: Metric
+    boxes: Bisection
+    """The box of a store, by the number of the store."""
+    some: Floats
+    """`RowStore.some`."""
+    dtype: np.dtype[Any]
+    """The type of the inputs."""
+
+    @classmethod
+    def of(
+        cls, seen: Survey, levels: int, dtype: np.dtype[Any], centre: Floats, weights: Floats | None = None
+    ) -> Layout:
+        """The layout of rows in 2^levels boxes, by the weights of a kernel's metric.
+
+        A kernel without one has inputs in standard deviations.
+        """
+        some = np.ascontiguousarray(seen.rows[: n_sampled(seen.rows.shape[1])])
+        if weights is None:
+            deviation = robust_spread(some)
+            weights = np.where(deviation > 0, deviation, 1.0) ** -2.0
+        metric = Metric.of(centre, weights, seen.low, seen.high, some)
+        return cls(metric, Bisection.of(metric.scaled(seen.rows), levels), some, dtype)
+
+    def split(self, rows: Observed) -> list[Observed]:
+        """The rows of every box, some of them empty."""
+        X, values, noise = rows
+        box = self.boxes.locate(self.metric.scaled(X))
+        return [(X[which], values[which], noise[which]) for which in members(box, len(self.boxes))]
+
+    def store(self, *parts: Observed) -> RowStore:
+        """A store in memory of the rows of one box: equal ones become one, and all are put in the order of cells."""
+        X, values, noise = together(parts)
+        if len(np.unique(hashed := hashes(X))) < len(X):
+            X, values, noise = _merged(X, values, noise)
+            hashed = hashes(X)
+        Z = self.metric.positions(X, hashed)
+        order, begins = _by_cells(Z)
+        X, ends = X[order].astype(self.dtype, copy=False), np.append(begins[1:], len(X))
+        low, high = np.minimum.reduceat(X, begins), np.maximum.reduceat(X, begins)
+        return RowStore(X, Z[order], values[order], noise[order], ends, low, high, self.some, self.metric)
+
+
+def together(parts: Iterable[Observed]) -> Observed:
+    """Rows of several parts, one after the other."""
+    X, values, noise = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return X, values, noise
 
 
 def build_store(
-    inputs: Callable[[], Iterable[Array]],
-    observations: Callable[[], Iterable[Observed]],
+    blocks: Callable[[], Iterable[T]],
+    inputs: Callable[[T], Array],
+    observe: Callable[[T], Observed],
     n: int,
     shape: tuple[int, int],
     dtype: np.dtype[Any],
@@ -260,10 +298,10 @@ def build_store(
 
     Parameters
     ----------
-    inputs : callable
-        Returns blocks of rows of shape (rows, d), none of them empty.
-    observations : callable
-        Returns the same blocks, with values and noise variances.
+    blocks : callable
+        Returns an iterator of blocks of the rows.
+    inputs, observe : callable
+        The inputs of a block, of shape (rows, d); the same with values and noise variances.
     n : int
         The number of rows.
     shape : tuple of int
@@ -283,27 +321,23 @@ def build_store(
         If the disk is full.
     """
     d, q = shape
-    seen = Survey(inputs(), d, n_sampled(d))
-    metric = seen.metric(centre, weights)
+    seen = reduce(Survey.merged, (Survey.of(inputs(block), n_sampled(d)) for block in blocks()))
     record = np.dtype([("X", dtype, (d,)), ("values", "f8", (q,)), ("noise", "f8")])
-    most = max(1, memory // (COPIES * (record.itemsize + 8 * (len(metric.columns) + 1))))
+    most = max(1, memory // (COPIES * (record.itemsize + 8 * (d + 1))))
     n_boxes = int(np.clip(2 * n / most, 1, MOST_BOXES))  # boxes of half as many rows, since a sample decides on them
-    boxes = Bisection.of(metric.scaled(seen.rows), ceil(log2(n_boxes)))
+    layout = Layout.of(seen, ceil(log2(n_boxes)), dtype, centre, weights)
     with ExitStack() as open_files, said_if_full(tempfile.gettempdir()):
-        files = [open_files.enter_context(_temporary()) for _ in range(len(boxes))]
+        files = [open_files.enter_context(_temporary()) for _ in range(len(layout.boxes))]
         count, total = 0, 0.0
-        for X, values, noise in observations():
-            part = np.empty(len(X), dtype=record)
-            part["X"], part["values"], part["noise"] = X, values, noise
-            count, total = count + len(part), total + float(hashes(X).sum())
-            box = boxes.locate(metric.scaled(X))
-            order = np.argsort(box, kind="stable")
-            edges = np.searchsorted(box[order], np.arange(len(boxes) + 1))
-            for file, (begin, end) in zip(files, pairwise(edges), strict=True):
-                file.write(_bytes(part[order[begin:end]]))
+        for rows in map(observe, blocks()):
+            count, total = count + len(rows[0]), total + float(hashes(rows[0]).sum())
+            for file, part in zip(files, layout.split(rows), strict=True):
+                records = np.empty(len(part[0]), dtype=record)
+                records["X"], records["values"], records["noise"] = part
+                file.write(_bytes(records))
         if count != seen.n or total != seen.sum:
             raise ChangedError("X changed while it was read. Fit again when nothing else writes to it.")
-        return _together(laid_out(*rows, metric, seen.rows) for rows in _read(files, record, most))
+        return _joined(layout.store(rows) for rows in _read(files, record, most))
 
 
 def _read(files: list[IO[bytes]], record: np.dtype[Any], most: int) -> Iterator[Observed]:
@@ -313,13 +347,13 @@ def _read(files: list[IO[bytes]], record: np.dtype[Any], most: int) -> Iterator[
         rows: Observed | None = None
         while len(more := np.frombuffer(file.read(most * record.itemsize), dtype=record)):
             new = more["X"], more["values"], more["noise"]
-            rows = new if rows is None else _merged(*map(np.concatenate, zip(rows, new, strict=True)))
+            rows = new if rows is None else _merged(*together([rows, new]))
         file.truncate(0)  # its room on the disk is free again
         if rows is not None:
             yield rows
 
 
-def _together(stores: Iterable[RowStore]) -> RowStore:
+def _joined(stores: Iterable[RowStore]) -> RowStore:
     """One store of the rows of several, which are written to files one after the other."""
     files = {name: _temporary() for name in ("X", "Z", "values", "noises")}
     n, cells = 0, list[tuple[Indices, Floats, Floats]]()

@@ -8,7 +8,6 @@ so files of unknown origin are safe. pickle, joblib and skops work too, with the
 from __future__ import annotations
 
 from .classes import TRUSTED_TYPES
-from .files import check_path, read_header
-from .model import check_file, load, save
+from .model import check_file, check_path, load, read_header, save
 
 __all__ = ["TRUSTED_TYPES", "check_file", "check_path", "load", "read_header", "save"]

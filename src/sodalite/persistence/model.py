@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import container
-from ..core.container import MappedArray
-from ..core.state import StateError, UnknownClassError
+from ..core.container import Header, Kind, MappedArray
+from ..core.state import StateError, UnknownClassError, reason_of
 from ..core.validation import float_type
 from ..core.version import __version__
 from ..core.warn import warn
@@ -22,12 +22,12 @@ from ..exceptions import INVALID, ModelFileError
 from ..fitting.fitted import Fitted
 from ..posteriors import Local
 from ..posteriors.remainder import cache_limit
-from ..report.summary import Record, summarize
+from ..report.summary import Record, Summary, summarize
+from ..tables import Preprocessing
 from ..tables.encoder import without_pipeline
 from .classes import CONVERTER
-from .files import KIND, check_path, header_path
-from .folder import Saved, check_folder, read_rows, save_folder, saves_to_folder
 
+KIND = Kind("sodalite-model", "model file", ModelFileError, "Copy it again, or fit it again.")
 LEAST_ROWS = 20_000  # distinct rows of the remainder from which on rows are mapped: fewer are read in milliseconds
 MOST_SHOWN = 200  # characters of a parameter that a file cannot hold
 MAPPED = (
@@ -39,13 +39,30 @@ MAPPED = (
 """The arrays that stay on disk when a model of many rows is loaded."""
 
 
+@dataclass(frozen=True)
+class Saved:
+    """What a model file holds."""
+
+    library: str
+    """The version that wrote it."""
+    parameters: dict[str, Any]
+    """Those of the estimator."""
+    lost: dict[str, str]
+    """The parameters that a file cannot hold, as texts."""
+    feature_names: tuple[str, ...] | None
+    preprocessing: Preprocessing | None
+    targets: tuple[str, ...] | None
+    about: Record | None
+    summary: Summary
+    fitted: Fitted
+
+
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file that can be loaded without running any code in it.
 
     The file holds what prediction needs: the active rows, or all rows for the posterior "local". It is written whole or
-    not at all. If the rows are on the workers of a cluster, these write them, and `path` becomes a folder, on a disk
-    that the workers and this machine share. A parameter that is an object of your own (a criterion, a rule) is not
-    saved; the file has a note of it.
+    not at all. Rows on the workers of a cluster are fetched some megabytes at a time. A parameter that is an object of
+    your own (a criterion, a rule) is not saved; the file has a note of it.
 
     Parameters
     ----------
@@ -96,10 +113,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             summary=summarize(model),
             fitted=fitted,
         )
-        if saves_to_folder(fitted):
-            check_folder(path)
-            save_folder(path, saved)
-            return
         check_path(path)
         content, arrays = CONVERTER.dump(replace(saved, fitted=_as_stored(fitted)), Saved, by_rows=MAPPED)
         if "limit" in content["fitted"]["posterior"]:
@@ -132,6 +145,16 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
     return _loaded(path)[0]
 
 
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Refuse a path to which no model file can be written, before any long work."""
+    container.check_path(KIND, path)
+
+
+def read_header(path: str | os.PathLike[str]) -> Header:
+    """Return the header of a model file: all but the values of its arrays."""
+    return container.read_header(KIND, path)
+
+
 def check_file(path: str | os.PathLike[str]) -> None:
     """Read a model file whole, and check every checksum in it.
 
@@ -153,13 +176,10 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
 def _loaded(path: str | os.PathLike[str]) -> tuple[GreedyGPRegressor, list[Any]]:
     """The model of a file, and all arrays of the file."""
-    header, arrays = container.read(KIND, header_path(path))
-    content, every = header.content, list(arrays.values())
+    header, arrays = container.read(KIND, path)
+    content = header.content
     with _one_error(path):
         posterior = content["fitted"]["posterior"]
-        if content["rows"] is not None:
-            posterior["store"], others = read_rows(path, content["rows"], arrays)
-            every += others
         if "limit" in posterior:
             posterior["limit"] = cache_limit(content["parameters"]["memory_limit"])
         saved: Saved = CONVERTER.load(content, Saved, arrays)
@@ -176,7 +196,7 @@ def _loaded(path: str | os.PathLike[str]) -> tuple[GreedyGPRegressor, list[Any]]
                 f"{path}: the parameter {name} was {text}, which a file cannot hold, and is "
                 f"{model.get_params(deep=False)[name]!r} now. Predictions are not affected; another fit would be."
             )
-    return model, every
+    return model, list(arrays.values())
 
 
 @contextmanager
@@ -188,8 +208,7 @@ def _one_error(path: str | os.PathLike[str]) -> Iterator[None]:
     except ModelFileError:
         raise
     except INVALID as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".") or repr(error)
-        raise KIND.damaged(f"{path} is not a valid model file: {' '.join(reason.split())}.") from error
+        raise KIND.damaged(f"{path} is not a valid model file: {' '.join(reason_of(error).split())}.") from error
 
 
 @contextmanager
@@ -207,13 +226,15 @@ def _one_refusal(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _as_stored(fitted: Fitted) -> Fitted:
-    """The state that a file holds: with all rows for "local", laid out by cells if they are many.
+    """The state that a file holds: with all rows for "local", laid out by cells if they are many or were on a cluster.
 
     How much memory the posterior may take depends on the machine, and is decided when it is loaded.
     """
     posterior, rows = fitted.posterior, fitted.rows
-    if not isinstance(posterior, Local) or rows is None:
+    if not isinstance(posterior, Local):
         return fitted.without_rows()
+    if rows is None:
+        return replace(fitted, posterior=posterior.laid_out(float_type(posterior.X)))
     if posterior.store is None and len(posterior.X) < LEAST_ROWS:
         return fitted
     if not np.array_equal(np.asarray(rows.X[fitted.selection.indices]), fitted.X_active):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..core.validation import float_type
 from ..exceptions import ChangedError
 from ..kernels import Features, take
 from ..kernels.neighbours import Metric, Neighbours, distinct, n_sampled, places_among
-from ..kernels.row_store import RowStore, build_store, group_means
+from ..kernels.row_store import Observed, RowStore, build_store, group_means
 from ..selection.rows import ArrayRows, Block
 from .base import BLOCK, N_SOME, Evidence
 from .baselines import MOST_NUMBERS
@@ -32,6 +32,34 @@ SHARE = 0.25  # share of the memory limit for the rows of a bucket; blocks of ro
 def cache_limit(memory_limit: int | float | str | None) -> int:
     """Bytes that the v's and the factors of shared neighbourhoods may take together."""
     return int(FREE_SHARE * available()) if memory_limit is None else parse_bytes(memory_limit)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The rows that are not active, with their residuals: a function of a block."""
+
+    base: SubsetOfData
+    active: Indices
+    """The active rows, in increasing order."""
+    noise_floor: float
+
+    def inputs(self, block: Block) -> Floats:
+        """Those of a block's rows that are not active; of shape (rows, d)."""
+        X = np.asarray(block.X[self._which(block)], dtype=np.float64)
+        if not np.isfinite(X).all():
+            raise ChangedError("X has NaN or infinite values that it did not have when the fit began.")
+        return X
+
+    def __call__(self, block: Block) -> Observed:
+        """These rows with their residuals, of shape (rows, q), and noise variances, of shape (rows,)."""
+        which, X, kernel = self._which(block), self.inputs(block), self.base.kernel
+        noise = kernel.noise(kernel.prepare(X)).astype(np.float64)
+        if block.alpha is not None:
+            noise += block.alpha[which]
+        return X, block.y[which] - self.base.mean(X), np.maximum(noise, self.noise_floor)
+
+    def _which(self, block: Block) -> Indices:
+        return np.delete(np.arange(len(block)), block.find(self.active)[1])
 
 
 class Remainder:
@@ -147,8 +175,9 @@ class Remainder:
             return np.asarray(self.X[part], dtype=np.float64)
 
         return build_store(
-            lambda: (X(part) for part in parts()),
-            lambda: ((X(part), self.r[part], self.noises[part]) for part in parts()),
+            parts,
+            X,
+            lambda part: (X(part), self.r[part], self.noises[part]),
             len(live),
             (self.X.shape[1], self.r.shape[1]),
             dtype,
@@ -172,23 +201,18 @@ def _laid_out(evidence: Evidence, base: SubsetOfData, limit: int) -> RowStore:
     kernel, rows = evidence.kernel, evidence.rows
     n, d = rows.shape
     size = min(evidence.block_rows(len(base.z)), max(1, BLOCK // (d + len(base.z))))
-    active = np.sort(evidence.selection.indices)
+    rest = Rest(base, np.sort(evidence.selection.indices), evidence.selection.noise_floor)
 
     def blocks() -> Iterator[Block]:
         for begin in range(0, n, size):
             block = rows.take(np.arange(begin, min(begin + size, n)))
-            first, last = np.searchsorted(active, [begin, begin + len(block)])
-            rest = np.delete(np.arange(len(block)), active[first:last] - begin)
-            if len(rest):
-                X = np.asarray(block.X[rest], dtype=np.float64)
-                if not np.isfinite(X).all():
-                    raise ChangedError("X has NaN or infinite values that it did not have when the fit began.")
-                yield Block(X, block.y[rest], None if block.alpha is None else block.alpha[rest])
+            yield Block(block.X, block.y, block.alpha, begin)
 
     return build_store(
-        lambda: (block.X for block in blocks()),
-        lambda: ((block.X, block.y - base.mean(block.X), evidence.noise(block)) for block in blocks()),
-        n - len(active),
+        blocks,
+        rest.inputs,
+        rest,
+        n - len(rest.active),
         (d, rows.q),
         float_type(rows),
         kernel.centre,

@@ -28,7 +28,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import Kind, check_path, read, write
 from ..core.json import plain
-from ..core.state import Converter, StateError
+from ..core.state import Converter, StateError, reason_of
 from ..core.version import __version__
 from ..core.warn import warn
 from ..exceptions import INVALID, CheckpointError, CheckpointWarning
@@ -152,10 +152,9 @@ class Checkpoint(Recorder):
         self._next_write = monotonic() + max(SECONDS, (monotonic() - began) / SHARE)
 
 
-def invalid(path: str | os.PathLike[str], reason: Exception | str) -> CheckpointError:
+def invalid(path: str | os.PathLike[str], reason: Exception) -> CheckpointError:
     """The error for a checkpoint whose contents make no sense."""
-    words = f"it has no {reason}" if isinstance(reason, KeyError) else str(reason).rstrip(".")
-    return CheckpointError(f"{path} is not a valid checkpoint: {words}. {REMEDY}")
+    return CheckpointError(f"{path} is not a valid checkpoint: {reason_of(reason)}. {REMEDY}")
 
 
 def check_checkpoint(path: Any) -> Record | None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Protocol, TypeVar, overload
 
@@ -109,6 +109,10 @@ class ShardSetup:
     """Seed of the rows' random weights, for a sampled criterion."""
     memory_limit: float | str | None = None
     """Bytes, or a string such as "4GB"; half of the free memory if None."""
+
+    def shard(self, read: Callable[[], Array], block: Block) -> Shard:
+        """The shard of some consecutive rows, whose inputs a function reads whenever they are needed."""
+        return Shard(read, block.y, block.begin, self.kernel, self.criterion, self.m, block.alpha, self.seed)
 
 
 class Rows(Protocol):
@@ -244,14 +248,14 @@ class ArrayRows:
     @contextmanager
     def shards(self, setup: ShardSetup) -> Iterator[tuple[Executor, bool]]:
         """The shards of all rows on threads of this machine, and whether they keep the v's of their rows."""
-        X, y, alpha, kernel = self.X, self.y, self.alpha, setup.kernel
-        width = bytes_of(kernel.prepare(np.asarray(X[:1])))
-        plan = make_plan(len(y), setup.m, self.q, kernel.dtype, setup.memory_limit, width, self.held)
+        kernel = setup.kernel
+        width = bytes_of(kernel.prepare(np.asarray(self.X[:1])))
+        plan = make_plan(len(self.y), setup.m, self.q, kernel.dtype, setup.memory_limit, width, self.held)
+        setup = setup if plan.keep else replace(setup, m=0)
 
         def make(part: tuple[int, int]) -> Shard:
-            rows, capacity = slice(*part), setup.m if plan.keep else 0
-            noise = None if alpha is None else alpha[rows]
-            return Shard(lambda: X[rows], y[rows], part[0], kernel, setup.criterion, capacity, noise, setup.seed)
+            here = slice(*part)
+            return setup.shard(lambda: self.X[here], self._block(here))
 
         with ThreadExecutor(make, plan.parts, plan.n_threads) as threads:
             yield threads, plan.keep
