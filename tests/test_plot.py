@@ -55,25 +55,12 @@ def test_every_display_draws_and_says_where(kind, d):
             model.plot(kind)
         return
     display = model.plot(kind)
+    assert model.plot().kind == ("posterior" if d <= 2 else "dependence")
     axes = np.ravel(display.ax_)
     assert len(axes) == (d if kind == "dependence" else 1)
     assert all(ax.get_xlabel() for ax in axes)
     assert all(ax.figure is display.figure_ for ax in axes)
     display.figure_.canvas.draw()
-
-
-@pytest.mark.parametrize(("d", "kind"), [(1, "posterior"), (2, "posterior"), (3, "dependence")])
-def test_plot_picks_what_suits(d, kind):
-    assert fitted(d)[0].plot().kind == kind
-
-
-def test_the_line_is_the_prediction():
-    model, _, _ = fitted()
-    ax = plot(model).ax_
-    lines = {line.get_label(): line for line in ax.get_lines()}
-    x, y = lines["prediction"].get_data()
-    np.testing.assert_allclose(y, model.predict(np.asarray(x)[:, None]))
-    assert len(lines["active rows"].get_xdata()) == 25
 
 
 def test_the_band_is_the_learnt_interval_and_need_not_be_symmetric():
@@ -94,10 +81,15 @@ def test_the_band_is_the_learnt_interval_and_need_not_be_symmetric():
 
 
 def test_a_stage_shows_its_rows_alone():
-    display = fitted()[0].plot("posterior")
+    model = fitted()[0]
+    display = model.plot("posterior")
+    lines = {line.get_label(): line for line in display.ax_.get_lines()}
+    x, y = lines["prediction"].get_data()
+    np.testing.assert_allclose(y, model.predict(np.asarray(x)[:, None]))
+    assert len(lines["rows kept"].get_xdata()) == 25
     display.plot(stage=4)
     lines = {line.get_label(): line for line in display.ax_.get_lines()}
-    assert len(lines["active rows"].get_xdata()) == 4
+    assert len(lines["rows kept"].get_xdata()) == 4
     np.testing.assert_array_equal(lines["prediction"].get_ydata(), display.data.mean[3])
     with pytest.raises(ValueError, match="stage must be one of"):
         display.plot(stage=26)
@@ -125,7 +117,7 @@ def test_the_numbers_are_those_of_the_report():
     }
     np.testing.assert_array_equal(curve.data.rmse, made.curve.rmse)
     drawn = plot(model, "importance").data
-    assert [name for name, _ in drawn.shares] == [name for name, _ in made.target.importance]
+    assert [effect.name for effect in drawn.effects] == [name for name, _ in made.target.importance]
     X_new, y_new = X + 0.1, y
     shown = plot(model, "calibration", X_new, y_new).data
     assert shown.coverage == interval_coverage(y_new, *model.predict_interval(X_new))
@@ -141,9 +133,8 @@ def test_unknown_kinds_and_unfitted_models_are_refused():
         model.plot("calibration", [[0.0]])
 
 
-def test_a_loaded_model_is_drawn(tmp_path):
-    model, _, _ = fitted(posterior="sod")
-    sodalite.save(model, tmp_path / "m")
+def test_a_loaded_model_without_its_rows_is_drawn(tmp_path):
+    sodalite.save(fitted(posterior="sod")[0], tmp_path / "m")
     display = sodalite.load(tmp_path / "m").plot("learning")
     assert next(line.get_label() for line in display.ax_.get_lines()) == "rows not chosen yet"
 

@@ -1,4 +1,4 @@
-"""The data of a report drawn by matplotlib.
+"""The figures of a report drawn by matplotlib.
 
 `plot` returns a display, as scikit-learn's plots do: its attributes ``ax_`` and ``figure_`` are where it was drawn, and
 ``data`` holds the numbers, which are those of the HTML report (`sodalite.report`).
@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from html import unescape
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,16 +16,19 @@ from sklearn.utils.validation import check_is_fitted
 from .core.optional import require
 from .core.validation import unknown
 from .fitting.fitted import FittedModel
-from .report.build import importance_of
-from .report.importance import Importance
-from .report.judgement import Judgement, judge
+from .report import figures
+from .report.figures import Figure, Trace
+from .report.importance import Importance, importance
+from .report.judgement import judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
 from .report.rows import Material, gather
 from .report.stages import LearningCurve, Stages, learning_curve
 
 # Colours of Okabe and Ito, which colour-blind people can tell apart, and a grey.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#777777"
-
+COLOURS = {"blue": BLUE, "orange": VERMILION, "green": "#009E73", "text": "black", "surface": "white", "clear": "none"}
+"""What the names of colours in figures are; all others are grey."""
+DASHES = {"solid": "-", "dash": "--", "dot": ":"}
 COLUMNS = 3  # the most plots side by side: a figure of three is as wide as a page
 
 
@@ -39,26 +43,36 @@ class Display:
     def __init__(self, kind: str, data: Any, target: str) -> None:
         self.kind, self.data, self.target = kind, data, target
 
-    def plot(self, ax: Any = None, **options: Any) -> Self:
-        """Draw it, on new axes by default; a posterior takes `stage`, how many rows are active: one of ``data.stages``.
+    def plot(self, ax: Any = None, stage: int | None = None) -> Self:
+        """Draw it, on new axes by default.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             Where to draw; a sequence of them for several inputs.
+        stage : int, optional
+            Of a posterior, how many rows are active: one of ``data.stages``. By default it is the finished model.
         """
-        count, size = KINDS[self.kind].axes(self.data)
+        drawn = KINDS[self.kind].figures(self.data, self.target)
+        count, place = len(drawn), -1
+        if stage is not None:
+            if stage not in self.data.stages:
+                raise ValueError(f"stage must be one of {self.data.stages.tolist()}; got {stage!r}.")
+            place = int(np.searchsorted(self.data.stages, stage))
         if ax is None:
             across, down = min(count, COLUMNS), -(-count // COLUMNS)
-            subplots, shape = require("matplotlib.pyplot", "plot").subplots, (size[0] * across, size[1] * down)
-            ax = subplots(down, across, figsize=shape, squeeze=False, layout="constrained")[1].ravel()
+            wide, high = (6.4, drawn[0].height / 85) if count == 1 else (3.4, 2.8)
+            subplots = require("matplotlib.pyplot", "plot").subplots
+            ax = subplots(down, across, figsize=(wide * across, high * down), squeeze=False, layout="constrained")
+            ax = ax[1].ravel()
             for spare in ax[count:]:
                 spare.remove()
             ax = ax[:count]
         axes = list(np.ravel(ax))
         if len(axes) != count:
             raise ValueError(f"ax must be {count} axes for this display; got {len(axes)}.")
-        KINDS[self.kind].draw(axes, self.data, _literal(self.target), **options)
+        for one, figure in zip(axes, drawn, strict=True):
+            _draw(one, figure, place, stage)
         self.ax_, self.figure_ = axes[0] if count == 1 else np.array(axes, dtype=object), axes[0].figure
         return self
 
@@ -80,10 +94,10 @@ def plot(
     model : GreedyGPRegressor
         Fitted.
     kind : {"posterior", "learning", "calibration", "importance", "dependence"}, default=None
-        What to draw: the rows, the active ones and the prediction with its 95 % interval; RMSE against the number of
-        active rows, beside that of random rows; the share of rows in intervals of each probability; what each input
-        brings to the predictions' variance; or the prediction as one input changes, averaged over rows, with a band of
-        at least 95 % without the noise. None means "posterior" for one or two inputs that are numbers, and
+        What to draw: the rows, those that the model keeps and the prediction with its 95 % interval; RMSE against the
+        number of rows kept, beside that of random rows; the share of rows in intervals of each probability; what each
+        input brings to the predictions' variance; or the prediction as one input changes, averaged over rows, with a
+        band of at least 95 % without the noise. None means "posterior" for one or two inputs that are numbers, and
         "dependence" for more. Intervals are by the distribution of errors that the model has learnt.
     X, y : array-like, optional
         Rows to show and to judge by; by default those that the model holds.
@@ -117,7 +131,83 @@ def plot(
     return Display(kind, data, material.name).plot(ax=ax)
 
 
-# --- what each kind computes, and how it is drawn ---
+# --- figures on matplotlib's axes ---
+
+
+def _draw(ax: Any, figure: Figure, place: int, count: int | None) -> None:
+    """Draw a figure at a position of its slider, with so many of the rows kept; None for all."""
+    changes, below = figure.frames[place] if figure.frames else {}, None
+    for at, trace in enumerate(figure.data):
+        part = {**trace, **changes.get(at, {})}
+        x, y, label = _values(part["x"]), _values(part["y"]), part.get("name") or None
+        if part["type"] == "heatmap":
+            shown = ax.pcolormesh(x, y, part["z"], cmap=part["colorscale"].lower(), shading="gouraud")
+            ax.figure.colorbar(shown, ax=ax)
+        elif part["type"] == "bar":
+            _draw_bars(ax, part, x, y, at)
+        elif "fill" in part:
+            ax.fill_between(x, below, y, color=_colour(part["fillcolor"]), alpha=0.18, lw=0, label=label)
+        elif part["mode"] == "lines":
+            below, style = y, part["line"]
+            if style["width"]:  # the lower end of a band is not drawn
+                ax.plot(x, y, DASHES[style["dash"]], color=_colour(style["color"]), label=label)
+        elif "error_y" in part:
+            ends = [part["error_y"][name] for name in ("arrayminus", "array")]
+            ax.errorbar(x, y, yerr=ends, color=BLUE, fmt="o", capsize=2)
+        elif part.get("meta") != "next" and len(x):
+            size, colour = part["marker"]["size"], _colour(part["marker"]["color"])
+            kept = slice(count if part.get("meta") == "so far" else None)
+            mark = {"diamond": "D", "x": "x"}.get(part["marker"].get("symbol", ""), "o")
+            edge = "white" if part.get("meta") == "so far" else colour
+            ax.plot(x[kept], y[kept], mark, color=colour, mec=edge, mew=0.6, ms=0.7 * size, label=label)
+    for name in ("x", "y"):
+        axis = figure.layout[f"{name}axis"]
+        ax.set(**{f"{name}label": _literal(axis["title"]["text"])})
+        if axis.get("type") == "log":
+            ax.set(**{f"{name}scale": "log"})
+        if "ticktext" in axis:
+            ax.set(**{f"{name}ticks": axis["tickvals"], f"{name}ticklabels": axis["ticktext"]})
+            ax.tick_params(name, labelsize="x-small")
+        if "range" in axis:
+            ax.set(**{f"{name}lim": _values(axis["range"])})
+        if axis.get("autorange") == "reversed" and not ax.yaxis_inverted():
+            ax.invert_yaxis()
+    if figure.layout.get("showlegend", True) and ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
+
+
+def _draw_bars(ax: Any, part: Trace, x: Any, y: Any, at: int) -> None:
+    """Bars: of horizontal ones, two beside each other for every label."""
+    colour, label = _colour(part["marker"]["color"]), part["name"]
+    if part.get("orientation") != "h":
+        ax.bar(x, y, 0.7, bottom=part["base"], color=colour, alpha=0.25, label=label)
+        return
+    height, ends = 0.38, [part["error_x"][name] for name in ("arrayminus", "array")]
+    places = np.arange(len(y))
+    ax.barh(places + (at - 0.5) * height, x, height, xerr=ends, color=colour, label=label, ecolor="0.4", capsize=2)
+    ax.set_yticks(places, [_literal(name) for name in y])
+
+
+def _values(values: Sequence[Any]) -> Any:
+    """What matplotlib draws: dates and numbers as such, levels by their names."""
+    if len(values) and isinstance(values[0], str):
+        try:
+            return np.array(values, dtype="datetime64[s]")
+        except ValueError:
+            return [_literal(value) for value in values]
+    return np.asarray(values)
+
+
+def _colour(name: str) -> str:
+    return COLOURS.get(name.removeprefix("@").removesuffix("_band"), GREY)
+
+
+def _literal(name: str) -> str:
+    """A name that matplotlib shows as it is: text between dollar signs would be read as a formula."""
+    return unescape(name).replace("$", r"\$")
+
+
+# --- what each kind computes, and its figures ---
 
 
 def _view(material: Material, generator: np.random.Generator) -> PosteriorView:
@@ -125,31 +215,6 @@ def _view(material: Material, generator: np.random.Generator) -> PosteriorView:
     if view is None:
         raise ValueError("the posterior can be drawn for one or two inputs that are numbers; this model has others.")
     return view
-
-
-def _draw_view(axes: list[Any], view: PosteriorView, target: str, stage: int | None = None) -> None:
-    (ax,), place, count = axes, -1, len(view.active_X)
-    if stage is not None:
-        if stage not in view.stages:
-            raise ValueError(f"stage must be one of {view.stages.tolist()}; got {stage!r}.")
-        place, count = int(np.searchsorted(view.stages, stage)), stage
-    names = [_literal(part.name) + " (days since 1970)" * (part.kind == "date") for part in view.inputs]
-    if len(view.axes) == 1:
-        x = view.axes[0]
-        ax.fill_between(x, view.lower[place], view.upper[place], color=BLUE, alpha=0.18, lw=0, label="95 % interval")
-        ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
-        ax.plot(x, view.mean[place], color=BLUE, label="prediction")
-        ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
-        ax.set(xlabel=names[0], ylabel=target)
-        ax.legend(frameon=False)
-        return
-    mean = view.mean[place].reshape(len(view.axes[1]), len(view.axes[0]))
-    ax.figure.colorbar(ax.contourf(*view.axes, mean, levels=16, cmap="cividis"), ax=ax, label=target)
-    ax.plot(*view.X.T, ".", color="0.75", ms=2, alpha=0.7, label="rows")
-    ax.plot(*view.active_X[:count].T, "o", mfc="black", mec="white", ms=5, label="active rows")
-    x_ends, y_ends = ((axis[0], axis[-1]) for axis in view.axes)
-    ax.set(xlabel=names[0], ylabel=names[1], xlim=x_ends, ylim=y_ends)
-    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 def _curve(material: Material, generator: np.random.Generator) -> LearningCurve:
@@ -161,81 +226,32 @@ def _curve(material: Material, generator: np.random.Generator) -> LearningCurve:
     return learning_curve(material, Stages.of_model(material), generator)
 
 
-def _draw_curve(axes: list[Any], curve: LearningCurve, target: str) -> None:
-    (ax,), t, drawn = axes, curve.random_stages, curve.random_rmse
-    if curve.rmse is None or drawn is None:
-        ax.plot(curve.stages, curve.remainder, color=BLUE, label="rows not chosen yet")
-    else:
-        ax.fill_between(t, drawn.min(axis=0), drawn.max(axis=0), color=VERMILION, alpha=0.15, lw=0)
-        ax.plot(t, drawn.mean(axis=0), "--", color=VERMILION, label="random rows")
-        ax.plot(curve.stages, curve.rmse, color=BLUE, label="chosen rows")
-    if curve.noise > 0:
-        ax.axhline(curve.noise, color=GREY, ls=":", label="noise")
-    ax.set(xscale="log", yscale="log", xlabel="active rows", ylabel=f"RMSE, {target}")
-    ax.legend(frameon=False)
-
-
-def _draw_calibration(axes: list[Any], judgement: Judgement, target: str) -> None:
-    (ax,), shares = axes, judgement.levels
-    ax.fill_between(shares.honest, shares.low, shares.high, color=GREY, alpha=0.25, lw=0, label="chance allows")
-    ax.plot([0, 1], [0, 1], ":", color=GREY, label="honest error bars")
-    ax.plot(shares.honest, shares.shares, "o-", color=BLUE, ms=4, label="this model")
-    ax.set(xlabel="the interval should hold", ylabel="it holds", xlim=(0, 1.02), ylim=(0, 1.02))
-    ax.set_title(f"{judgement.n_judges:,} rows", fontsize="medium")
-    ax.legend(frameon=False)
-
-
-def _draw_importance(axes: list[Any], importance: Importance, target: str) -> None:
-    (ax,), effects, height = axes, importance.effects, 0.38
-    place = np.arange(len(effects))
-    sides = [("alone", "first", GREY, -height / 2), ("alone and with others", "total", BLUE, height / 2)]
-    for label, name, color, shift in sides:
-        values = [getattr(part, name) for part in effects]
-        errors = [getattr(part, f"{name}_error") for part in effects]
-        ax.barh(place + shift, values, height, xerr=errors, color=color, label=label, ecolor="0.4", capsize=2)
-    ax.set_yticks(place, [_literal(part.name) for part in effects])
-    ax.invert_yaxis()
-    ax.set_xlabel("share of the predictions' variance")
-    ax.legend(frameon=False)
+def _shares(material: Material, generator: np.random.Generator) -> Importance:
+    return importance(material.predictions, material.pool.X, material.inputs, generator)
 
 
 def _effects(material: Material, generator: np.random.Generator) -> tuple[Effect, ...]:
-    names = [effect.name for effect in importance_of(material, generator).effects]
+    names = [effect.name for effect in _shares(material, generator).effects]
     return effects(material, names[:N_INPUTS], generator)
-
-
-def _draw_effects(axes: list[Any], effects: tuple[Effect, ...], target: str) -> None:
-    ends = min(float(part.lower.min()) for part in effects), max(float(part.upper.max()) for part in effects)
-    for ax, part in zip(axes, effects, strict=True):
-        if part.input.levels:
-            bars = np.maximum([part.mean - part.lower, part.upper - part.mean], 0)
-            at = np.arange(len(part.values))
-            ax.errorbar(at, part.mean, yerr=bars, color=BLUE, fmt="o", capsize=2)
-            ax.set_xticks(at, [_literal(part.input.levels[int(place)]) for place in part.values])
-        else:
-            ax.fill_between(part.values, part.lower, part.upper, color=BLUE, alpha=0.18, lw=0)
-            ax.plot(part.values, part.mean, color=BLUE)
-        ax.set(xlabel=_literal(part.input.name), ylabel=target, ylim=ends)
-
-
-def _literal(name: str) -> str:
-    """A name that matplotlib shows as it is: text between dollar signs would be read as a formula."""
-    return name.replace("$", r"\$")
 
 
 class Kind(NamedTuple):
     """A kind of plot."""
 
     compute: Callable[[Material, np.random.Generator], Any]
-    draw: Callable[..., None]
-    axes: Callable[[Any], tuple[int, tuple[float, float]]] = lambda data: (1, (6.4, 4.2))
-    """How many axes the data need, and the size of each in inches."""
+    figures: Callable[[Any, str], list[Figure]]
+    """The figures of what was computed, and of the target's name."""
 
 
 KINDS = {
-    "posterior": Kind(_view, _draw_view),
-    "learning": Kind(_curve, _draw_curve),
-    "calibration": Kind(judge, _draw_calibration),
-    "importance": Kind(importance_of, _draw_importance, lambda data: (1, (6.4, 1.4 + 0.45 * len(data.effects)))),
-    "dependence": Kind(_effects, _draw_effects, lambda data: (len(data), (3.4, 2.8))),
+    "posterior": Kind(_view, lambda view, target: list(figures.views(view).values())[:1]),
+    "learning": Kind(_curve, lambda curve, target: [figures.learning(curve, target)]),
+    "calibration": Kind(
+        judge,
+        lambda judgement, target: [
+            figures.shares(judgement.levels, "probability of the intervals", "rows in their intervals, %")
+        ],
+    ),
+    "importance": Kind(_shares, lambda shares, target: [figures.bars(shares, len(shares.effects))]),
+    "dependence": Kind(_effects, lambda effects, target: list(figures.lines(effects, target))),
 }

@@ -53,14 +53,8 @@ def test_every_command_has_help_with_an_example(name):
     assert len(lines) < 60
 
 
-def test_version():
-    result = done("--version")
-    assert result.stdout == f"sodalite, version {sodalite.__version__}\n"
-
-
-@pytest.fixture(scope="module")
-def demonstration():
-    """The output of `sodalite demo --n-active 20`, the comparison that it shows, and the parameters of its models."""
+def test_the_demo_compares_four_models_of_the_same_rows(monkeypatch):
+    """What it prints is what it compared: the default, and models with its kernel."""
     seen, made = [], []
 
     class Spy(demo.GreedyGPRegressor):
@@ -68,52 +62,27 @@ def demonstration():
             made.append(self.get_params())
             return super().fit(X, y)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "GreedyGPRegressor", Spy)
-        patch.setattr(demo, "load_mauna_loa", lambda: tuple(part[::3] for part in load_mauna_loa()))
-        compare = demo.compare
-        patch.setattr(demo, "compare", lambda **options: seen.append(compare(**options)) or seen[-1])
-        result = run("demo", "--n-active", "20", "--seed", "3")
-    assert result.exit_code == 0, result.output
-    return result, seen[0], made
-
-
-def test_the_demo_prints_what_it_compared(demonstration):
-    result, comparison, _ = demonstration
+    compare = demo.compare
+    monkeypatch.setattr(demo, "GreedyGPRegressor", Spy)
+    monkeypatch.setattr(demo, "load_mauna_loa", lambda: tuple(part[::3] for part in load_mauna_loa()))
+    monkeypatch.setattr(demo, "compare", lambda **options: seen.append(compare(**options)) or seen[-1])
+    result = done("demo", "--n-active", "20", "--seed", "3")
+    (comparison,) = seen
+    default, sod, random, full = comparison.results
+    assert [model.n_rows for model in comparison.results] == [20, 20, 20, comparison.n_train]
+    assert ("default" in default.name, "full GP" in full.name) == (True, True)
+    assert (comparison.n_train, comparison.n_test, comparison.stop_reason) == (594, 148, "n_active")
+    assert max(default.rmse, full.rmse) < sod.rmse < random.rmse
+    assert made[0] == {**sodalite.GreedyGPRegressor().get_params(), "n_active": 20, "random_state": 3}
+    assert {str(parameters["kernel"]) for parameters in made[1:]} == {comparison.kernel}
     lines = result.stdout.splitlines()
     assert result.stderr == ""
     assert max(map(len, lines)) <= 80
-    (heading,) = [line for line in lines if "RMSE" in line and "NLPD" in line and "model" in line]
-    for word in ("model", "rows", "RMSE", "NLPD", "in 95 % band", "fit + predict"):
-        assert word in heading
-    for model in comparison.results:
-        (row,) = [line for line in lines if model.name in line and "│" in line]
-        cells = [cell.strip() for cell in row.strip("│ ").split("│")]
-        assert cells == [
-            model.name,
-            str(model.n_rows),
-            f"{model.rmse:.3f}",
-            f"{model.nlpd:.3f}",
-            f"{model.coverage:.1%}",
-            f"{model.seconds:.2f} s",
-        ]
-
-
-def test_the_demo_compares_four_models_of_the_same_rows(demonstration):
-    _, comparison, _ = demonstration
-    default, sod, random, full = comparison.results
-    assert [model.n_rows for model in comparison.results] == [20, 20, 20, comparison.n_train]
-    assert "default" in default.name
-    assert "full GP" in full.name
-    assert (comparison.n_train, comparison.n_test) == (594, 148)
-    assert comparison.stop_reason == "n_active"
-    assert max(default.rmse, full.rmse) < sod.rmse < random.rmse
-
-
-def test_the_demo_shows_the_default_model(demonstration):
-    _, comparison, made = demonstration
-    assert made[0] == {**sodalite.GreedyGPRegressor().get_params(), "n_active": 20, "random_state": 3}
-    assert {str(parameters["kernel"]) for parameters in made[1:]} == {comparison.kernel}
+    for name, *numbers in comparison.results:
+        (row,) = [line for line in lines if name in line and "│" in line]
+        texts = ["{}", "{:.3f}", "{:.3f}", "{:.1%}", "{:.2f} s"]
+        expected = [text.format(number) for text, number in zip(texts, numbers, strict=True)]
+        assert [cell.strip() for cell in row.strip("│ ").split("│")] == [name, *expected]
 
 
 def test_a_wide_comparison_is_shown_within_the_width(monkeypatch, capsys):
@@ -121,9 +90,7 @@ def test_a_wide_comparison_is_shown_within_the_width(monkeypatch, capsys):
     results = tuple(demo.ModelResult(name, 10**6, 123.4567, -12.3456, 0.95, 1234.5) for name in ("greedy", "full GP"))
     kernel = " + ".join(["12.3**2 * RBF(length_scale=[0.123, 4.56])"] * 3)
     demo.show(demo.ModelComparison(10**6, 10**5, kernel, "n_active", results))
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert any("123.457" in line and "-12.346" in line and "95.0%" in line for line in lines)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("name", ["demo", "reproduce"])
@@ -244,10 +211,6 @@ def test_a_package_that_nobody_has_is_called_missing():
         optional.require("a_package_that_nobody_has.part", "plot")
 
 
-def test_what_is_installed_is_returned():
-    assert optional.require("json", "cli").loads("[1]") == [1]
-
-
 def test_a_module_that_is_broken_is_not_called_missing(tmp_path, monkeypatch):
     (tmp_path / "half_installed.py").write_text("import a_module_that_nobody_has")
     monkeypatch.syspath_prepend(tmp_path)
@@ -263,14 +226,6 @@ def test_the_command_without_its_extra_ends_with_one_line(missing):
     assert ended.stdout == ""
     (line,) = ended.stderr.splitlines()
     assert "pip install 'sodalite[cli]'" in line
-
-
-def test_the_entry_point(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["sodalite", "--version"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 0
-    assert sodalite.__version__ in capsys.readouterr().out
 
 
 def test_the_module_is_the_command():

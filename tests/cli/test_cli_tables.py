@@ -91,13 +91,13 @@ def test_a_dry_run_shows_how_columns_are_read_and_writes_nothing(folder):
 def test_the_model_that_is_written_has_seen_all_rows(folder):
     parameters = {"n_active": 20, "posterior": "local", "hyperparameters": "subset", "mean": "none"}
     given = {"data": "shops.csv", "target": "rent", "test_fraction": 0.2, "parameters": parameters}
-    all_rows = fit.run(Fit(output="all", **given))
-    most = fit.run(Fit(output="most", hold_out_only=True, **given))
+    all_rows, _ = fit.run(Fit(output="all", **given))
+    most, _ = fit.run(Fit(output="most", hold_out_only=True, **given))
     one, other = sodalite.load("all"), sodalite.load("most")
-    assert (all_rows.summary.n_rows, all_rows.summary.n_held_out, most.summary.n_rows) == (150, 30, 120)
+    assert (all_rows.n_rows, all_rows.n_held_out, most.n_rows) == (150, 30, 120)
     assert (one.fitted_.n_rows, other.fitted_.n_rows) == (150, 120)
     assert str(one.kernel_) == str(other.kernel_)
-    assert all_rows.summary.scores == most.summary.scores
+    assert all_rows.scores == most.scores
     assert one.get_params()["hyperparameters"] == "subset"
     assert one.rounds_
     training = learn(read_table("shops.csv"), "rent")

@@ -118,8 +118,8 @@ def test_a_pipe_gets_text_alone(name, folder):
     for line in err.splitlines():  # each a sentence or two, in one line for programs
         assert re.match(r"(Warning|Error): \S|[A-Z'\w].*[.\w]$", line), line
     if name == "fit":  # warnings are in the words of the table: rows and columns are those of the file
-        assert "Warning: Line 5 has 'lat and lon up' = " in err
-        assert err.count("has 'lat and lon") <= 3  # once for each axis, not for each fit
+        assert "Warning: Line 5 has 'lat and lon (km)' = " in err
+        assert err.count("has 'l") <= 3  # once for each axis, not for each fit
     elif name == "report":  # what is said of missing values is what was done about them
         assert "medians and levels for missing values took their place.\n" in err
 

@@ -31,7 +31,7 @@ run = partial(commands.run, "reproduce")
 @SETTINGS
 def test_an_outcome_is_that_of_algorithm_1_and_of_scikit_learn(setting, way):
     draw = paper.draw_once(setting, 7, 3)
-    kernel = {"fixed": setting.kernel, "likelihood": draw.found.kernel}[way]
+    kernel = {"fixed": setting.kernel, "likelihood": draw.likely.kernel}[way]
     generator = paper.generator_of(7, setting.stream, 3)
     X, y = paper.observe(setting, generator)
     first = int(generator.integers(len(y)))
@@ -66,7 +66,7 @@ def test_the_hyperparameters_found_are_those_of_maximum_likelihood_on_the_subset
 def test_the_way_to_the_hyperparameters_changes_neither_the_data_nor_the_other_way():
     setting = paper.SETTINGS[1]
     few, many = paper.draw_once(setting, 0, 0, n_subset=10), paper.draw_once(setting, 0, 0, n_subset=30)
-    assert few.found != many.found
+    assert few.likely != many.likely
     assert few.outcomes["likelihood"] != many.outcomes["likelihood"]
     assert few.outcomes["fixed"] == many.outcomes["fixed"]
 
@@ -91,18 +91,14 @@ def test_the_random_subset_has_the_size_of_the_greedy_one(monkeypatch):
 
 
 def test_fewer_draws_are_the_first_of_more_and_settings_do_not_touch_each_other():
-    more, fewer = paper.experiment(2), paper.experiment(1)
+    calls = []
+    more, fewer = paper.experiment(2, progress=lambda: calls.append(None)), paper.experiment(1)
+    assert len(calls) == 2 * len(paper.SETTINGS)
     assert [row.draws[:1] for row in more.rows] == [row.draws for row in fewer.rows]
     assert paper.experiment(1, settings=paper.SETTINGS[3:]).rows == fewer.rows[3:]
     every = [outcome for row in more.rows for draw in row.draws for outcome in draw.outcomes.values()]
     assert len(set(every)) == 16
     assert paper.draw_once(paper.SETTINGS[0], 1, 0) != fewer.rows[0].draws[0]
-
-
-def test_progress_is_called_once_a_draw():
-    calls = []
-    paper.experiment(2, settings=paper.SETTINGS[:1], progress=lambda: calls.append(None))
-    assert len(calls) == 2
 
 
 @pytest.mark.parametrize(
@@ -124,7 +120,7 @@ def test_what_the_table_comes_to():
     assert (fixed.quantity, fixed.way, likelihood.way) == ("full", "fixed", "likelihood")
     assert not fixed.inside
     assert likelihood.median < fixed.paper < fixed.low
-    assert scripts.found["white"]["high"] < scripts.setting.hyperparameters.white
+    assert scripts.likely["white"]["high"] < scripts.setting.hyperparameters.white
     assert 25 < nearest.comparisons[0].percentile < 75
     assert nearest.comparisons[0].inside
 
@@ -301,13 +297,3 @@ def test_the_options_are_those_of_the_experiment():
     (option,) = (option for option in app.commands["reproduce"].params if option.name == "subset")
     assert option.default == paper.N_SUBSET
     assert option.type.max == paper.N_ROWS
-
-
-def test_the_paper_s_numbers():
-    assert [astuple(setting.paper) for setting in paper.SETTINGS[:3]] == [
-        (32.24, 91.62, 39.29, 22),
-        (2.36, 5.95, 2.82, 18),
-        (1.14, 2.17, 1.96, 31),
-    ]
-    assert paper.SETTINGS[3].paper == paper.SETTINGS[1].paper
-    assert [setting.published for setting in paper.SETTINGS] == [True, True, True, False]

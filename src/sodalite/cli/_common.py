@@ -55,13 +55,16 @@ def check_model_path(path: str, what: str) -> None:
         raise Mistake(f"{what} must be a file: a model cannot be piped, as tables can.")
 
 
+def check_inputs_and_output(options: Files, model: str) -> None:
+    """Refuse, before any work, an output that would replace the model or the data, and a model that is piped."""
+    check_outputs({"MODEL": model, "DATA": options.data}, {"--output": options.output})
+    check_model_path(model, "MODEL")
+
+
 def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
     """Refuse, before any work, an output that would replace an input or another output, and closed standard streams.
 
-    Parameters
-    ----------
-    inputs, outputs : mapping of str to str or None
-        Paths by what the user calls them; None for those that were not given, and "-" for standard input or output.
+    Paths stand by what the user calls them; None is a path that is not needed, "-" standard input or output.
     """
     from ..tables.writing import overwrites
 
@@ -100,9 +103,18 @@ def plain_errors(interrupted: Callable[[], str]) -> Iterator[None]:
 
     No traceback is shown, unless by `sodalite --debug`.
     """
+    seen = set()
+
+    def show(message: Any, *details: Any, **more: Any) -> None:
+        """Print each warning once, as one line."""
+        text = as_options(" ".join(str(message).split()))
+        if text not in seen:
+            seen.add(text)
+            say(f"Warning: {text}")
+
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _plain_warnings()
+            warnings.showwarning = show
             yield
     except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
@@ -156,32 +168,15 @@ def missing_words(missing: Mapping[str, int], *done: str) -> str:
 
 def say(text: str, quiet: bool = False) -> None:
     """Print a line on standard error, where it does not mix with results; a terminal sees it broken between words."""
-    if not quiet:
-        # Not by click, which would write past the display of a fit that is under way, into its line.
-        print(in_lines(text) if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
-
-
-def in_lines(text: str) -> str:
-    """A text whose lines are as long as those of the terminal; what follows the first one of each is indented."""
-    width = shutil.get_terminal_size().columns
-    lines = [
-        textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) if len(line) > width else line
-        for line in text.splitlines()
-    ]
-    return "\n".join(lines)
-
-
-def _plain_warnings() -> Callable[..., None]:
-    """A function that prints each warning once, as one line."""
-    seen = set()
-
-    def show(message: Any, *details: Any, **more: Any) -> None:
-        text = as_options(" ".join(str(message).split()))
-        if text not in seen:
-            seen.add(text)
-            say(f"Warning: {text}")
-
-    return show
+    if quiet:
+        return
+    if sys.stderr.isatty():
+        wrapper = textwrap.TextWrapper(
+            shutil.get_terminal_size().columns, subsequent_indent="  ", break_on_hyphens=False
+        )
+        text = "\n".join(map(wrapper.fill, text.splitlines()))
+    # Not by click, which would write past the display of a fit that is under way, into its line.
+    print(text, file=sys.stderr, flush=True)
 
 
 def as_options(text: str) -> str:

@@ -21,6 +21,7 @@ from ..tables import (
     learn_on_disk,
     read_table,
 )
+from ..tables import Options as ColumnOptions
 from ..tables.base import Dialect, check_columns, listed, nearest
 from ._common import as_options, split_names
 from .options import Columns
@@ -33,9 +34,12 @@ def read_training(options: Columns) -> Training:
     data = options.data
     if data is not None and data != "-" and is_on_disk(data):
         return learn_from_disk(options)[0]
-    table = embedded_table() if data is None else read_table(data, options.dialect)
-    target = "co2" if data is None and options.target is None else which_target(table, options.target)
-    return learn_from_memory(table, target, options)
+    if data is not None:
+        table = read_table(data, options.dialect)
+        return learn_from_memory(table, which_target(table, options.target), options)
+    X, y = load_mauna_loa()
+    table = Reader.of(require("pyarrow", "cli").table({"year": X[:, 0], "co2": y}), EMBEDDED).read()
+    return learn_from_memory(table, options.target or "co2", options)
 
 
 def learn_from_memory(table: Table, target: str, options: Columns) -> Training:
@@ -43,7 +47,8 @@ def learn_from_memory(table: Table, target: str, options: Columns) -> Training:
     some = split_names(options.features, table.names) if options.features else None
     formats = options.date_format if isinstance(options.date_format, Mapping) else {}
     check_columns(table.name, table.names, [*options.order, *(options.latlon or ()), *formats])
-    reading = replace(options.column_options, prefer=table.reader.prefer)
+    names = ("missing", "order", "latlon", "date_format", "na_values", "decimal", "thousands")
+    reading = ColumnOptions(prefer=table.reader.prefer, **{name: getattr(options, name) for name in names})
     exclude = split_names(options.exclude, table.names)
     training = learn(table, target, some, exclude, options.missing, reading, options.seed)
     readings = tuple(replace(reading, words=as_options(reading.words)) for reading in training.readings)
@@ -61,20 +66,14 @@ def learn_from_disk(options: Columns) -> tuple[Training, list[str]]:
 
 
 def which_target(table: Table, target: str | None) -> str:
-    """The target's name, which must be given."""
+    """The name of the target, which is needed."""
     if target is not None:
         return target
     raise TableError(f"`target` is needed: which column of {table.name} is to be predicted? {listed(table.names, 12)}")
 
 
-def embedded_table() -> Table:
-    """The data set that comes with the package, as a table."""
-    X, y = load_mauna_loa()
-    return Reader.of(require("pyarrow", "cli").table({"year": X[:, 0], "co2": y}), EMBEDDED).read()
-
-
 def dialect_of(model: GreedyGPRegressor, dialect: Dialect) -> Dialect:
-    """How a file for a model is written: an encoding that fit was given is that of files which are not UTF-8."""
+    """How a file for a model is written: an encoding that fit was told is that of files which are not UTF-8."""
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
     known = None if mapping is None else mapping.encoding
     if known is None or dialect.encoding is not None:
@@ -103,7 +102,7 @@ def mapping_of(model: GreedyGPRegressor, reader: Reader, target: str | None = No
 
 
 def target_of(model: GreedyGPRegressor, reader: Reader, target: str | None) -> str:
-    """The column of a table that a model predicts: as given, as in the fit, or the only one that is not an input."""
+    """The column that a model predicts: that of the option, of the fit, or the only one that is not an input."""
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
     names = getattr(model, "target_names_", None) if mapping is None or mapping.target is None else [mapping.target]
     known = target or (names[0] if names else None)

@@ -22,7 +22,7 @@ from ..metrics import rmse
 from ..posteriors.baselines import SimpleModels
 from ..posteriors.predictive import Distribution, Predictive
 from ..report.inputs import Input
-from ..report.judgement import Judgement, Scores, judge_held_out
+from ..report.judgement import Judgement, Scores
 from ..report.summary import nearest_words
 from ..tables import ParquetRows, Taken, Training
 
@@ -159,8 +159,8 @@ def fit_all(first: FittedRows, work: Work) -> FittedRows:
         hyperparameters=method,
     )
     fitted = work.fit(refitted, np.arange(len(work.training.y)), first.gross, partial(limit_of_second, clock))
-    given = ("kernel", "mean", "target", "hyperparameters")
-    refitted.set_params(**{name: getattr(model, name) for name in given})
+    asked = ("kernel", "mean", "target", "hyperparameters")
+    refitted.set_params(**{name: getattr(model, name) for name in asked})
     again = replace(refitted.mean_, alone=mean.alone, trials=mean.trials)
     refitted.fitted_ = replace(refitted.fitted_, rounds=model.fitted_.rounds, mean_function=again)
     return fitted
@@ -169,25 +169,16 @@ def fit_all(first: FittedRows, work: Work) -> FittedRows:
 def judge(
     first: FittedRows, predictive: Distribution, work: Work, gross: Indices, matters: Input | None
 ) -> tuple[Judgement, tuple[Scores, ...]]:
-    """How good a model and simple ones are on the rows held out, but for those with gross errors.
+    """How good the first model and simple ones are on the rows held out, but for those with gross errors.
 
-    Parameters
-    ----------
-    first : FittedRows
-        The model that has not seen the rows held out.
-    predictive : Distribution
-        Its predictions of them.
-    work : Work
-    gross : array of int
-        The rows of the table with gross errors.
-    matters : Input, optional
-        The input that rows are grouped by.
+    `predictive` is what the model predicts of them, `gross` the rows of the table with gross errors, and `matters` the
+    input that rows are grouped by.
     """
     fair = np.flatnonzero(~np.isin(work.split.test, gross))
     fair = fair if len(fair) else np.arange(len(work.split.test))
     test, generator = work.split.test[fair], np.random.default_rng(work.seed)
     X, y = first.X[test], work.training.y[test]
-    judgement = judge_held_out(first.model.fitted_, X, y, predictive.take(fair), generator, matters)
+    judgement = Judgement.of_rows("held out", X, y, predictive.take(fair), first.model.fitted_, generator, matters)
     return judgement, tuple(simple_scores(first, work, np.setdiff1d(work.split.rest, gross), X, y))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich import box
 from rich.console import Console
@@ -26,20 +26,28 @@ def print_summary(
     """Print the errors of a model and of simpler ones, and what else is known of it, as headings and texts."""
     if summary.scores:
         (_, *head), rows = summary.comparison()
-        table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        table.add_column(summary.judged_by.replace(", each ", ",\neach ").replace(" from ", "\nfrom "))
-        for header in head:
-            table.add_column(header, justify="right")
-        for place, row in enumerate(rows):
-            table.add_row(*row, style="" if place else "bold")
+        judged_by = summary.judged_by.replace(", each ", ",\neach ").replace(" from ", "\nfrom ")
         units = [f"RMSE: in units of {summary.unit}"] if len(summary.targets) > 1 else []
         shares = "in 50 %: the share of the rows in intervals that should hold 50 % of them\n"
-        print_tidily(console, table, *units, shares)
+        print_tidily(console, _table([judged_by, *head], rows), *units, shares)
+    head, rows = summary.by_distance()
+    if rows:
+        print_tidily(console, _table(head, rows), "")
     grid = Grid.grid(padding=(0, 2))
     for name, text in (*before, *summary.lines(), *after):
         if text:
             grid.add_row(name, glued(text))
     print_tidily(console, grid)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Grid:
+    """A table of texts, all but the first column to the right, the first row bold."""
+    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for place, text in enumerate(head):
+        table.add_column(text, justify="right" if place else "left")
+    for place, row in enumerate(rows):
+        table.add_row(*row, style="" if place else "bold")
+    return table
 
 
 def print_readings(training: Training, data: str, as_json: bool) -> None:
@@ -53,8 +61,8 @@ def print_readings(training: Training, data: str, as_json: bool) -> None:
     on_disk = [Reading(column.name, "numbers", column) for column in mapping.columns]
     readings = training.readings or tuple(on_disk)
     table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for header in ("column", "read as", "inputs", "missing"):
-        table.add_column(header, justify="right" if header in ("inputs", "missing") else "left", overflow="fold")
+    for text in ("column", "read as", "inputs", "missing"):
+        table.add_column(text, justify="right" if text in ("inputs", "missing") else "left", overflow="fold")
     for reading in readings:
         n_inputs = "" if reading.column is None else str(len(reading.column.names))
         table.add_row(reading.name, reading.words, n_inputs, str(reading.missing or ""))

@@ -6,7 +6,6 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -27,6 +26,65 @@ Completion of commands and options by the tab key: put this in ~/.bashrc (zsh_so
 
     eval "$(_SODALITE_COMPLETE=bash_source sodalite)"
 """
+CRITERION = "lookahead (default), delta (the paper's), uncertainty, sampled, random ..."
+OPTIONS: dict[str, dict[str, Any]] = {
+    "target": {"flags": ["-t"], "metavar": "COLUMN"},
+    "features": {"multiple": True, "metavar": "A,B", "help": "Columns to use. Default: all others."},
+    "exclude": {"multiple": True, "metavar": "A,B", "help": "Columns to leave out."},
+    "output": {"flags": ["-o"], "type": FILE, "default": "-", "metavar": "FILE"},
+    "n_active": {"flags": ["-n"], "type": POSITIVE, "metavar": "N"},
+    "criterion": {"metavar": "NAME", "help": f"Rule that chooses these rows: {CRITERION}"},
+    "mean": {
+        "metavar": "NAME",
+        "help": "Simple model that comes first: linear, trees, none, or auto (the best of these, the default).",
+    },
+    "posterior": {
+        "metavar": "NAME",
+        "help": "Rows that predictions use: those kept and those near by (local, the default), those kept alone (sod), "
+        "or all, summed up (sor, dtc, fitc, vfe).",
+    },
+    "time_limit": {"type": of.seconds, "metavar": "TIME", "help": "Longest time for the command: 60s, 5m, 1h."},
+    "test_fraction": {
+        "type": click.FloatRange(0, 0.9),
+        "metavar": "SHARE",
+        "show_default": "0.1, at most 5000 rows; 0 for fewer than 100 rows",
+        "help": "Share of the rows to measure the errors on.",
+    },
+    "keep": {"multiple": True, "metavar": "A,B", "help": "Columns of DATA to write before the predictions."},
+    "std": {"is_flag": True, "help": "Add the standard deviation of each prediction."},
+    "interval": {
+        "type": of.level,
+        "metavar": "LEVEL",
+        "help": "Add the ends of the interval that holds the target with this probability, such as 0.95.",
+    },
+    "quantiles": {
+        "type": of.levels,
+        "metavar": "LEVELS",
+        "help": "Add the quantiles of these levels, such as .05,.5,.95.",
+    },
+    "novelty": {"is_flag": True, "help": "Add how far each row is from the data: 0 among them, 1 far from all rows."},
+    "decimal": {"type": click.Choice([".", ","]), "help": "Decimal mark of numbers, if it is misread."},
+    "dry_run": {"is_flag": True, "help": "Show how each column is read, and stop."},
+    "check": {"is_flag": True, "help": "Read the whole file, and report any damage."},
+    "seed": {
+        "default": 0,
+        "show_default": True,
+        "type": click.IntRange(0),
+        "metavar": "N",
+        "help": "Seed of random draws: the same number gives the same result.",
+    },
+    "draws": {"default": 200, "type": POSITIVE, "metavar": "N", "help": "Data sets for each function."},
+    "subset": {
+        "default": 20,
+        "type": click.IntRange(2, 40),
+        "metavar": "N",
+        "help": "Rows, of 40, that the kernel is fitted to; the paper does not say how many.",
+    },
+    "set_": {"flags": ["--set"], "multiple": True, "metavar": "NAME=VALUE", "help": "Set one of the settings below."},
+    "as_json": {"flags": ["--json"], "is_flag": True, "help": "Print the result as one JSON object."},
+    "quiet": {"flags": ["-q"], "is_flag": True, "help": "Print only errors and warnings."},
+}
+"""What the options take and give, by the names of the values; a command may change some of it."""
 
 
 @contextmanager
@@ -90,77 +148,38 @@ class Command(click.Command):
 def app(debug: bool) -> None:
     """Regression that says how sure it is, for tables of twenty to millions of rows."""
     click.get_current_context().obj = perf_counter()  # when the command began, before libraries are imported
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may have bytes that are no text
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may have bytes that are not text
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-# --- options of several commands ---
+def command(
+    options: type[Options], arguments: str, names: str, **changes: dict[str, Any]
+) -> Callable[[Callable[[], None]], click.Command]:
+    """Make a command of a function whose docstring is its help.
+
+    `arguments` and `names` are those of its arguments, in square brackets if they may be left out, and of its options;
+    `changes` are what differs from `OPTIONS`.
+    """
+    parameters: list[click.Parameter] = [
+        click.Argument([name.strip("[]")], type=FILE, required=name[0] != "[") for name in arguments.split()
+    ]
+    for name in names.split():
+        attributes = {**OPTIONS[name], **changes.get(name, {})}
+        flags = attributes.pop("flags", [])
+        long = [] if any(flag.startswith("--") for flag in flags) else [f"--{name.replace('_', '-')}"]
+        parameters.append(click.Option([name, *flags, *long], **attributes))
+    return app.command(cls=Command, options=options, params=parameters)
 
 
-def command(options: type[Options]) -> Callable[[Callable[[], None]], Command]:
-    """Make a command of a function whose docstring is its help."""
-    return partial(app.command, cls=Command, options=options)()
-
-
-target = partial(click.option, "-t", "--target", metavar="COLUMN")
-features = click.option("--features", multiple=True, metavar="A,B", help="Columns to use. Default: all others.")
-exclude = partial(click.option, "--exclude", multiple=True, metavar="A,B")
-output = partial(click.option, "-o", "--output", type=FILE)
-n_active = partial(click.option, "-n", "--n-active", type=POSITIVE, metavar="N")
-decimal = click.option("--decimal", type=click.Choice([".", ","]), help="Decimal mark of numbers, if it is misread.")
-seed = click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0),
-    metavar="N",
-    help="Seed of random draws: the same number gives the same result.",
+@command(
+    of.Fit,
+    "[data]",
+    "target features exclude output n_active criterion mean posterior time_limit test_fraction decimal dry_run seed "
+    "set_ as_json quiet",
+    target={"help": "Column to predict."},
+    output={"default": "model.sodalite", "show_default": True, "metavar": "MODEL", "help": "File for the model."},
+    n_active={"show_default": "500", "help": "Rows that the model keeps: more are more accurate, and slower."},
 )
-settings = click.option("--set", "set_", multiple=True, metavar="NAME=VALUE", help="Set one of the settings below.")
-as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
-quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
-
-
-# --- the commands ---
-
-
-@command(of.Fit)
-@click.argument("data", required=False, type=FILE)
-@target(help="Column to predict.")
-@features
-@exclude(help="Columns to leave out.")
-@output(default="model.sodalite", show_default=True, metavar="MODEL", help="File for the model.")
-@n_active(show_default="500", help="Rows that the model keeps: more are more accurate, and slower.")
-@click.option(
-    "--criterion",
-    metavar="NAME",
-    help="Rule that chooses these rows: lookahead (default), delta (the paper's), uncertainty, sampled, random ...",
-)
-@click.option(
-    "--mean",
-    metavar="NAME",
-    help="What is predicted first: none (a constant), linear, trees, or auto (the best of these, the default).",
-)
-@click.option(
-    "--posterior",
-    metavar="NAME",
-    help="What the other rows add: those near a prediction (local, the default), nothing (sod), or all of them "
-    "(sor, dtc, fitc, vfe).",
-)
-@click.option("--time-limit", type=of.seconds, metavar="TIME", help="Longest time for the command: 60s, 5m, 1h.")
-@click.option(
-    "--test-fraction",
-    type=click.FloatRange(0, 0.9),
-    metavar="SHARE",
-    show_default="0.1, at most 5000 rows; 0 for fewer than 100 rows",
-    help="Share of the rows to measure the errors on.",
-)
-@decimal
-@click.option("--dry-run", is_flag=True, help="Show how each column is read, and stop.")
-@seed
-@settings
-@as_json
-@quiet
 def fit() -> None:
     """Fit a model to a table and write it to a file.
 
@@ -174,31 +193,12 @@ def fit() -> None:
     """
 
 
-@command(of.Predict)
-@click.argument("model", type=FILE)
-@click.argument("data", type=FILE)
-@output(default="-", metavar="FILE", help="File to write the predictions to. Default: standard output.")
-@click.option("--keep", multiple=True, metavar="A,B", help="Columns of DATA to write before the predictions.")
-@click.option("--std", is_flag=True, help="Add the standard deviation of each prediction.")
-@click.option(
-    "--interval",
-    type=of.level,
-    metavar="LEVEL",
-    help="Add the ends of the interval that holds the target with this probability, such as 0.95.",
+@command(
+    of.Predict,
+    "model data",
+    "output keep std interval quantiles novelty decimal set_ as_json quiet",
+    output={"help": "File to write the predictions to. Default: standard output."},
 )
-@click.option(
-    "--quantiles",
-    type=of.levels,
-    metavar="LEVELS",
-    help="Add the quantiles of these levels, such as .05,.5,.95.",
-)
-@click.option(
-    "--novelty", is_flag=True, help="Add how far each row is from the data: 0 among them, 1 far from all rows."
-)
-@decimal
-@settings
-@as_json
-@quiet
 def predict() -> None:
     """Predict the rows of a table, with error bars.
 
@@ -206,29 +206,23 @@ def predict() -> None:
     input. Its columns are found by name, in any order; others are ignored. It may be of any size. The output has one
     row for each, with the columns that --keep names, then mean, std, lower, upper, quantile_0.05 and so on, sample_1 to
     sample_K and novelty as asked for; it is CSV, or what the suffix of FILE says. Intervals, quantiles and samples
-    follow the distribution of errors that the fit has learnt. Samples are drawn together for 500 rows at a time. Rows
-    that lie outside the data that the model was fitted to are counted.
+    follow the distribution of errors that the fit has learnt. Samples are drawn together for 500 rows at a time.
+    Warnings count rows outside the data, and those after the last time of the fit.
 
     Example: sodalite predict houses.sodalite new.csv --std --interval 0.95
     """
 
 
-@command(of.Select)
-@click.argument("data", type=FILE)
-@target(help="Column that the rows are to be informative about.")
-@n_active(required=True, help="Number of rows to choose.")
-@features
-@exclude(help="Columns to ignore in the choice; they are written all the same.")
-@click.option(
-    "--criterion",
-    metavar="NAME",
-    help="Rule that chooses the rows: lookahead (default), delta (the paper's), uncertainty, sampled, random ...",
+@command(
+    of.Select,
+    "data",
+    "target n_active features exclude criterion output decimal set_ as_json quiet",
+    target={"help": "Column that the rows are to be informative about."},
+    n_active={"required": True, "help": "Number of rows to choose."},
+    exclude={"help": "Columns to ignore in the choice; they are written all the same."},
+    criterion={"help": f"Rule that chooses the rows: {CRITERION}"},
+    output={"metavar": "SUBSET", "help": "File to write the rows to. Default: standard output."},
 )
-@output(default="-", metavar="SUBSET", help="File to write the rows to. Default: standard output.")
-@decimal
-@settings
-@as_json
-@quiet
 def select() -> None:
     """Choose the rows that say most about a table, and write them.
 
@@ -240,16 +234,13 @@ def select() -> None:
     """
 
 
-@command(of.Report)
-@click.argument("model", type=FILE)
-@click.argument("data", required=False, type=FILE)
-@output(default="", metavar="FILE", help="Page to write. Default: MODEL with the suffix .html.")
-@target(help="Column of DATA with the true values, if the model does not know its name.")
-@decimal
-@seed
-@settings
-@as_json
-@quiet
+@command(
+    of.Report,
+    "model [data]",
+    "output target decimal seed set_ as_json quiet",
+    output={"default": "", "help": "Page to write. Default: MODEL with the suffix .html."},
+    target={"help": "Column of DATA with the true values, if the model does not know its name."},
+)
 def report() -> None:
     """Show a model in a page that a browser opens.
 
@@ -262,10 +253,7 @@ def report() -> None:
     """
 
 
-@command(of.Inspect)
-@click.argument("model", type=FILE)
-@click.option("--check", is_flag=True, help="Read the whole file, and report any damage.")
-@as_json
+@command(of.Inspect, "model", "check as_json")
 def inspect() -> None:
     """Show what is in a model file: its summary, columns and kernel.
 
@@ -275,9 +263,12 @@ def inspect() -> None:
     """
 
 
-@command(of.Demo)
-@n_active(default=200, show_default=True, help="Number of rows that the model keeps.")
-@seed
+@command(
+    of.Demo,
+    "",
+    "n_active seed",
+    n_active={"default": 200, "show_default": True, "help": "Number of rows that the model keeps."},
+)
 def demo() -> None:
     """Compare models of a data set that comes with the package.
 
@@ -288,26 +279,20 @@ def demo() -> None:
     """
 
 
-@command(of.Reproduce)
-@seed
-@click.option(
-    "--draws", default=200, show_default=True, type=POSITIVE, metavar="N", help="Data sets for each function."
-)
-@click.option(
-    "--subset",
-    default=20,
-    show_default=True,
-    type=click.IntRange(2, 40),
-    metavar="N",
-    help="Rows, of 40, that the kernel is fitted to; the paper gives no number.",
-)
-@click.option(
-    "--output",
-    default="reproduce",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder for table.json, figure1.png and figure2.png; created if it is not there.",
+@command(
+    of.Reproduce,
+    "",
+    "seed draws subset output",
+    draws={"show_default": True},
+    subset={"show_default": True},
+    output={
+        "flags": [],
+        "default": "reproduce",
+        "show_default": True,
+        "type": click.Path(path_type=Path),
+        "metavar": "DIR",
+        "help": "Folder for table.json, figure1.png and figure2.png; created if it is not there.",
+    },
 )
 def reproduce() -> None:
     """Repeat the paper's experiment: a table and two figures.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -20,8 +20,8 @@ from ..fitting.clock import Clock
 from ..fitting.outliers import warn_of_outliers
 from ..fitting.pipeline import Settings
 from ..fitting.progress import duration
-from ..report.importance import LEAST_ROWS, N_PREDICTIONS
-from ..report.inputs import inputs_of
+from ..report.importance import LEAST_ROWS, N_PREDICTIONS, totals
+from ..report.inputs import columns_of_X, inputs_of
 from ..report.judgement import Scores
 from ..report.summary import ColumnRead, Record, Summary, summarize
 from ..selection.checkpoint import check_checkpoint
@@ -47,23 +47,6 @@ IMPORTANCE_SHARE = 0.5  # of the time that is left, for the importance of the in
 MOST_MEASURED = 2000  # inputs whose importance is measured: about ten seconds of a core, for few rows
 
 
-@dataclass(frozen=True)
-class FitOutcome:
-    """A fit: its summary, how long it took, and where the model is."""
-
-    summary: Summary
-    seconds: dict[str, float]
-    """Of reading, fitting, testing and writing."""
-    time_limit: str
-    """What the time limit changed or why it was exceeded, in words; empty if there is nothing to say."""
-    output: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The outcome as what JSON can hold."""
-        more = {"missing": self.summary.missing, "advice": self.summary.advice, "seconds": self.seconds}
-        return {**plain(self.summary), **more, "time_limit": self.time_limit, "output": self.output}
-
-
 def command(options: Fit) -> None:
     """Fit a model and print its summary, or print how columns are read."""
     data = options.data or EMBEDDED
@@ -72,50 +55,65 @@ def command(options: Fit) -> None:
         return
     with display(not options.silent, f"Reading {data}") as shown:
         clock = Clock(shown, limit=options.time_limit, began=click.get_current_context().find_root().obj)
-        outcome = run(options, clock)
-    if options.silent and outcome.summary.advice:  # else the summary says so
-        warn(outcome.summary.advice, NoBetterWarning)
+        summary, details = run(options, clock)
+    if options.silent and summary.advice:  # else the summary says so
+        warn(summary.advice, NoBetterWarning)
     if options.as_json:
-        print_json(outcome.as_dict())
+        print_json(as_json(summary, details))
     elif not options.quiet:
-        show(outcome)
+        show(summary, details)
 
 
-def show(outcome: FitOutcome) -> None:
-    """Print a summary of the fit."""
-    time = ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items())
-    after = (("time limit", outcome.time_limit), ("time", time), ("model", outcome.output))
-    print_summary(plain_console(), outcome.summary, after=after)
+def as_json(summary: Summary, details: Mapping[str, Any]) -> dict[str, Any]:
+    """What --json prints: the summary of the model, and the details of the fit that `run` returns."""
+    return {**plain(summary), "missing": summary.missing, "advice": summary.advice, **details}
 
 
-def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
-    """Read, fit, test, fit all rows and write. An output that cannot be written is found first.
+def show(summary: Summary, details: Mapping[str, Any]) -> None:
+    """Print a summary of the model, and the details of the fit that `run` returns."""
+    time = ", ".join(f"{name} {duration(seconds)}" for name, seconds in details["seconds"].items())
+    after = (("time limit", details["time_limit"]), ("time", time), ("model", details["output"]))
+    print_summary(plain_console(), summary, after=after)
 
-    `clock` has the time limit, and is told of the steps.
+
+def run(options: Fit, clock: Clock | None = None) -> tuple[Summary, dict[str, Any]]:
+    """Read, fit, test, fit all rows and write. An output that cannot be written is refused first.
+
+    `clock` has the time limit, and is told of the steps. Returned are the summary of the model, and details: the
+    seconds of each step, what the time limit changed or why it was exceeded, and where the model is.
     """
     clock, data, output = clock or Clock(), options.data or EMBEDDED, options.output
     clock.say(f"Reading {data}")
-    check_paths(options)
-    model = make_model(options)
-    watch = Stopwatch()
-    training = read_training(options)
-    watch("read")
+    check_model_path(output, "--output")
+    check_outputs({"DATA": options.data}, {"checkpoint": options.checkpoint, "--output": output})
+    persistence.check_path(output)
+    if options.checkpoint is not None:
+        check_checkpoint(options.checkpoint)
+    model = GreedyGPRegressor(random_state=options.seed, **options.estimator_parameters)
+    Settings.of(model.get_params(deep=False))  # which are checked before the data are read
+    seconds, began = dict[str, float](), perf_counter()
 
+    def took(step: str) -> None:
+        """Note how long a step has taken since the step before."""
+        seconds[step] = perf_counter() - began - sum(seconds.values())
+
+    training = read_training(options)
+    took("read")
     split = hold_out(len(training.y), options.test_fraction, options.seed)
     work = Work.of(model, training, split, options.seed, options.keep_outliers, clock)
     again = bool(len(split.test)) and not options.hold_out_only
     first = fitted = fit_most(model, work, again, options.checkpoint)
-    watch("fit")
+    took("fit")
     predictive, limit = None, ""
     if len(split.test):
         clock.say("Testing on the rows held out")
         predictive = model.fitted_.predictive(first.X[split.test])
-        watch("test")
+        took("test")
     if again and not has_time_to_condition(clock, work.growth):
         again, limit = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
         fitted = fit_all(first, work)
-        watch("fit all")
+        took("fit all")
     model, rows = fitted.model.set_params(time_limit=clock.limit), fitted.rows
     noticed = notes_of_outliers(fitted, work)
 
@@ -139,9 +137,9 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
         simple=simple,
     )
     persistence.save(model, output)
-    watch("write")
+    took("write")
     limit = "; ".join(part for part in (limit, excess_words(clock)) if part)
-    return FitOutcome(summarize(model), watch.seconds, limit, output)
+    return summarize(model), {"seconds": seconds, "time_limit": limit, "output": output}
 
 
 def notes_of_outliers(fitted: FittedRows, work: Work) -> list[str]:
@@ -167,8 +165,8 @@ def notes_of_outliers(fitted: FittedRows, work: Work) -> list[str]:
         text = training.place(row)
         return text[:1].upper() + text[1:]
 
-    y = training.y[:, None] if errors is None else None
-    warn_of_outliers(training.X, y, mapping.names, mapping.target, place)
+    y, names = training.y[:, None] if errors is None else None, columns_of_X(mapping.columns)
+    warn_of_outliers(training.X, y, names, mapping.target, place)
     return notes
 
 
@@ -180,39 +178,10 @@ def shares_of(model: GreedyGPRegressor, known: Floats, seconds: float) -> tuple[
     if model.n_features_in_ > MOST_MEASURED:
         return ()
     if not isfinite(seconds):
-        return model.importance(known).shares
+        return totals(model.importance(known))
     some = known[:: max(len(known) // LEAST_ROWS, 1)]
     began = perf_counter()
     model.fitted_.mean(some)
     rate = len(some) / max(perf_counter() - began, 1e-9)
     count = int(min(max(IMPORTANCE_SHARE * seconds * rate, 1.0), N_PREDICTIONS))
-    return model.importance(known, n_predictions=count).shares
-
-
-class Stopwatch:
-    """How long each of some steps took, in seconds."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = perf_counter()
-
-    def __call__(self, name: str) -> None:
-        """Note that a step has ended."""
-        now = perf_counter()
-        self.seconds[name], self._last = now - self._last, now
-
-
-def check_paths(options: Fit) -> None:
-    """Refuse, before any work, paths that cannot be written or would replace each other."""
-    check_model_path(options.output, "--output")
-    check_outputs({"DATA": options.data}, {"checkpoint": options.checkpoint, "--output": options.output})
-    persistence.check_path(options.output)
-    if options.checkpoint is not None:
-        check_checkpoint(options.checkpoint)
-
-
-def make_model(options: Fit) -> GreedyGPRegressor:
-    """The estimator with its parameters, which are checked before the data are read."""
-    model = GreedyGPRegressor(random_state=options.seed, **options.estimator_parameters)
-    Settings.of(model.get_params(deep=False))
-    return model
+    return totals(model.importance(known, n_predictions=count))

@@ -14,6 +14,7 @@ from ..exceptions import INVALID, ModelFileError
 from ..kernels import leaves
 from ..persistence import check_file, read_header
 from ..persistence.classes import CONVERTER
+from ..report.inputs import columns_of_X
 from ..report.summary import Summary
 from ..tables import Column, Preprocessing
 from ..tables.column import GAP
@@ -58,9 +59,9 @@ def _details(content: dict[str, Any], summary: Summary) -> Iterator[tuple[str, s
     """How columns become inputs, the kernel, and parameters that a file cannot hold: headings and texts."""
     mapping, names = content.get("preprocessing"), content["feature_names"]
     if mapping:
-        columns = Preprocessing.from_json(mapping)
-        names = columns.names
-        yield "read as", "\n".join(map(_column, columns.columns))
+        columns = Preprocessing.from_json(mapping).columns
+        names = columns_of_X(columns)
+        yield "read as", "\n".join(map(_column, columns))
     elif not names:
         names = summary.inputs
         yield "inputs", f"{len(names)}, without names"
@@ -75,27 +76,21 @@ def _details(content: dict[str, Any], summary: Summary) -> Iterator[tuple[str, s
 
 
 def _column(column: Column) -> str:
-    """A column as the printout describes it."""
+    """A column as the printout describes it, with what takes the place of missing values."""
     words = {"means": "levels by their mean target", "ordered": "levels in order", "points": "levels, each for itself"}
-    parts: tuple[str, ...] = getattr(column, "parts", ())
+    parts: tuple[str, ...] = () if column.kind == "place" else getattr(column, "parts", ())
     text = f"{column.label} ({words.get(column.kind, column.kind)}{': ' if parts else ''}{', '.join(parts)})"
-    levels = [level for level in getattr(column, "levels", ()) if level != GAP]
+    every: tuple[str, ...] = getattr(column, "levels", ())
+    levels = [level for level in every if level != GAP]
     if levels:
         shown = [repr(level) if any("," in level for level in levels) else level for level in levels[:MOST_LEVELS]]
         text += ": " + ", ".join(shown) + (", ..." if len(levels) > MOST_LEVELS else "")
     if column.indicator:
         text += "; an input says where values are missing"
-    return text + _fill(column)
-
-
-def _fill(column: Column) -> str:
-    """What takes the place of missing values, as the end of a sentence; empty if nothing has to."""
-    if GAP in getattr(column, "levels", ()):
-        return "; missing values are a level"
+    if GAP in every:
+        return f"{text}; missing values are a level"
     if column.fill is None or column.complete:
-        return ""
+        return text
     if column.kind == "place":
-        return "; missing ones are at the centre"
-    if column.kind == "date":
-        return f"; missing: {np.datetime64(int(column.fill), 'D')}"
-    return f"; missing: {column.fill:.6g}"
+        return f"{text}; missing ones are at the centre"
+    return f"{text}; missing: {np.datetime64(int(column.fill), 'D') if column.kind == 'date' else f'{column.fill:.6g}'}"

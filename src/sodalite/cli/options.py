@@ -16,7 +16,6 @@ import click
 
 if TYPE_CHECKING:
     from ..tables import Dialect
-    from ..tables import Options as ColumnOptions
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # seconds in each unit of time
 MOST_DIGITS = 1000  # of a count: Python refuses to read more than some thousands
@@ -32,8 +31,8 @@ def seconds(text: str) -> float:
 
     Examples
     --------
-    >>> seconds("1.5m")
-    90.0
+    >>> [seconds(text) for text in ("90", "90s", "1.5m", "2 min", "1H", ".5s")]
+    [90.0, 90.0, 90.0, 120.0, 3600.0, 0.5]
     """
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(s|m|min|h|)\s*", text.lower())
     if match is None or not float(match[1]) > 0:
@@ -89,10 +88,6 @@ def _date_formats(parts: Sequence[tuple[str | None, str]]) -> str | dict[str, st
     return everywhere[-1] if everywhere else {str(name): form for name, form in parts}
 
 
-def _flag(text: str) -> bool | None:
-    return value if isinstance(value := _literal(text), bool) else None
-
-
 def _count(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
 
@@ -100,6 +95,11 @@ def _count(text: str) -> int | None:
 def _draws(text: str) -> int | None:
     count = _count(text)
     return None if count is None or count > MOST_DRAWS else count
+
+
+def _among(*names: str) -> tuple[Callable[[str], str | None], str]:
+    """What reads one of some names, and what is wrong with another."""
+    return lambda text: text if text in names else None, f"is not one of {', '.join(names)}"
 
 
 def _literal(text: str) -> Any:
@@ -131,22 +131,19 @@ class Setting(NamedTuple):
     """What makes one value of several; None if the name may be set once only."""
 
 
-TRUTH, COUNT = "is neither true nor false", "is not a whole number, 0 or more"
-DRAWS = f"is not a whole number from 0 to {MOST_DRAWS}"
-NOT_BOUNDS = "is not of the form low,high, such as 0, or 0,100"
-MARK = "is not a single character, such as ';' or tab"
-SCALES = ("auto", "standardize", "log", "power", "logit", "sqrt", "none")
-GAPS = ("indicator", "median", "drop", "error")
+TRUTH = (lambda text: {"true": True, "false": False}.get(text.lower())), "is neither true nor false"
+COUNT = _count, "is not a whole number, 0 or more"
+DRAWS = _draws, f"is not a whole number from 0 to {MOST_DRAWS}"
+MARK = _mark, "is not a single character, such as ';' or tab"
 SETTINGS = {
-    "sep": Setting("character between columns: ';', '|', tab, ...", _mark, MARK),
-    "thousands": Setting("mark between thousands, such as ','", _mark, MARK),
+    "sep": Setting("character between columns: ';', '|', tab, ...", *MARK),
+    "thousands": Setting("mark between thousands, such as ','", *MARK),
     "encoding": Setting("encoding of the text, such as cp1252"),
     "na_values": Setting("more values that mean missing: A,B", _parts, join=lambda parts: tuple(sum(parts, ()))),
     "missing": Setting(
         "for missing values: indicator (the median, and an input that says where; the default), median, drop (the "
         "rows) or error",
-        lambda text: text if text in GAPS else None,
-        f"is not one of {', '.join(GAPS)}",
+        *_among("indicator", "median", "drop", "error"),
     ),
     "order": Setting(
         "levels of a column from low to high: COLUMN=A,B,C",
@@ -166,16 +163,19 @@ SETTINGS = {
         _date_formats,
     ),
     "scale": Setting(
-        "of the target: log, power, logit, sqrt, standardize",
-        lambda text: text if text in SCALES else None,
-        f"is not one of {', '.join(SCALES)}",
+        "scale of the target: log, power, logit, sqrt, standardize",
+        *_among("auto", "standardize", "log", "power", "logit", "sqrt", "none"),
     ),
-    "bounds": Setting("of the target: LOW,HIGH, or LOW, alone, such as 0,", _bounds, NOT_BOUNDS),
-    "keep_outliers": Setting("true takes rows far off those near by as they are", _flag, TRUTH),
-    "hold_out_only": Setting("true writes the model of the rows that are not held out", _flag, TRUTH),
-    "checkpoint": Setting("file that keeps a long fit, for the same command to go on from"),
-    "samples": Setting("number of random draws of the target to add for each row", _draws, DRAWS),
-    "seed": Setting("seed of random draws: the same number gives the same result", _count, COUNT),
+    "bounds": Setting(
+        "range of the target: LOW,HIGH, or LOW, alone, such as 0,",
+        _bounds,
+        "is not of the form low,high, such as 0, or 0,100",
+    ),
+    "keep_outliers": Setting("true fits rows far off those near by as all others", *TRUTH),
+    "hold_out_only": Setting("true writes the model that has not seen the rows held out", *TRUTH),
+    "checkpoint": Setting("file that keeps a long fit, to go on with by the same command"),
+    "samples": Setting("number of random draws of the target to add for each row", *DRAWS),
+    "seed": Setting("seed of random draws: the same number gives the same result", *COUNT),
 }
 
 PARAMETER = Setting("a parameter of Python", _literal)
@@ -212,47 +212,32 @@ class Options:
     @classmethod
     def read(cls, values: Mapping[str, Any], settings: Sequence[str] = ()) -> Self:
         """The options of a command line: `values` of its options by name, and the texts that --set got."""
-        known = cls.settings(list(values))
-        everything = dict(values)
-        for name, texts in _by_name(settings).items():
+        known, parts = cls.settings(list(values)), dict[str, list[Any]]()
+        for text in settings:
+            name, mark, value = text.partition("=")
+            name = name.strip().replace("-", "_")
+            setting = SETTINGS.get(name, PARAMETER)
+            if not mark:
+                raise _refusal(f"{text!r} is not of the form name=value, such as missing=drop.")
             if name in values:
                 raise _refusal(f"{name} has an option of its own: --{name.replace('_', '-')}.")
             if name not in known and name not in (others := cls.parameters_of_owner()):
-                raise _refusal(_unknown(name, [*known, *(other for other in others if other not in everything)]))
-            everything[name] = _value(name, texts)
-        own, values_set = {part.name for part in fields(cls)}, {k: v for k, v in everything.items() if v is not None}
-        if parameters := {name: value for name, value in values_set.items() if name not in own}:
-            values_set["parameters"] = parameters
-        return cls(**{name: value for name, value in values_set.items() if name in own})
-
-
-def _by_name(settings: Sequence[str]) -> dict[str, list[str]]:
-    """The texts behind each name, in order."""
-    texts: dict[str, list[str]] = {}
-    for text in settings:
-        name, mark, value = text.partition("=")
-        if not mark:
-            raise _refusal(f"{text!r} is not of the form name=value, such as missing=drop.")
-        texts.setdefault(name.strip().replace("-", "_"), []).append(value)
-    return texts
-
-
-def _value(name: str, texts: Sequence[str]) -> Any:
-    """The value of a setting or a parameter."""
-    setting, values = SETTINGS.get(name, PARAMETER), []
-    if setting.join is None and len(texts) > 1:
-        raise _refusal(f"{name} is set {len(texts)} times: {', '.join(texts)}. Leave out all but one.")
-    for text in texts:
-        values.append(setting.parse(text))
-        if values[-1] is None and setting.refusal:
-            raise _refusal(f"{name}: {text!r} {setting.refusal}.")
-    return values[0] if setting.join is None else setting.join(values)
-
-
-def _unknown(name: str, names: Sequence[str]) -> str:
-    close = get_close_matches(name, names, n=1)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    return f"{name!r} is not a setting.{hint} There are: {', '.join(sorted({*names}))}."
+                names = sorted({*known, *others} - set(values))
+                close = get_close_matches(name, names, n=1)
+                hint = f" Did you mean {close[0]}?" if close else ""
+                raise _refusal(f"{name!r} is not a setting.{hint} There are: {', '.join(names)}.")
+            if (part := setting.parse(value)) is None and setting.refusal:
+                raise _refusal(f"{name}: {value!r} {setting.refusal}.")
+            parts.setdefault(name, []).append(part)
+            if setting.join is None and len(parts[name]) > 1:
+                raise _refusal(f"{name} is set {len(parts[name])} times: leave out all but one.")
+        joins = {name: SETTINGS.get(name, PARAMETER).join for name in parts}
+        everything = {name: value for name, value in values.items() if value is not None}
+        everything |= {name: parts[name][0] if join is None else join(parts[name]) for name, join in joins.items()}
+        own = {part.name for part in fields(cls)}
+        if parameters := {name: value for name, value in everything.items() if name not in own}:
+            everything["parameters"] = parameters
+        return cls(**{name: value for name, value in everything.items() if name in own})
 
 
 def _refusal(words: str) -> click.BadParameter:
@@ -313,21 +298,6 @@ class Columns(Files):
     def checkpoint(self) -> str | None:
         """The file that keeps the state of the work."""
         return self.parameters.get("checkpoint")
-
-    @property
-    def column_options(self) -> ColumnOptions:
-        """How columns are read."""
-        from ..tables import Options as ColumnOptions
-
-        return ColumnOptions(
-            missing=self.missing,
-            order=self.order,
-            latlon=self.latlon,
-            date_format=self.date_format,
-            na_values=self.na_values,
-            decimal=self.decimal,
-            thousands=self.thousands,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,22 +20,24 @@ from ..estimator import GreedyGPRegressor
 from ..exceptions import TableError
 from ..persistence import load
 from ..posteriors.far import UNKNOWN
+from ..report.inputs import Beyond, Ends
 from ..report.words import bars_of
-from ..tables import Encoded, Reader, Table, check_output, open_output, open_table
+from ..tables import Encoded, Table, check_output, open_output, open_table
 from ..tables.base import check_columns
 from ..tables.preprocessing import imputed_notes
-from ..tables.unseen import Unseen, taken
-from ._common import FILLED, as_options, check_model_path, check_outputs, conclude, missing_words, split_names
+from ..tables.unseen import taken
+from ._common import FILLED, as_options, check_inputs_and_output, conclude, missing_words, split_names
 from ._data import dialect_of, mapping_of
 from ._progress import Display, display
 from .options import Predict
 
 BLOCK = 500  # rows whose samples are drawn together, from one covariance: O(BLOCK^3) time for every block
+MOST_ENDS = 3  # ends of inputs beyond which rows are warned of; of more, those with most rows
 
 
 @dataclass
 class PredictOutcome:
-    """How many rows were predicted, what was found in them, and, if asked for, the predictions."""
+    """How many rows were predicted, what was noticed in them, and, if asked for, the predictions."""
 
     model: str
     data: str
@@ -45,6 +47,8 @@ class PredictOutcome:
     """The novelty above which a row lies outside the data."""
     predictions: dict[str, list[Any]] | None
     """The predictions themselves, if they are gathered."""
+    beyond: list[Beyond]
+    """Rows beyond the ends of the inputs, those after the last time for one; the ends with most rows first."""
     n_rows: int = 0
     n_outside: int = 0
     """How many rows lie outside the data that the model was fitted to."""
@@ -66,16 +70,6 @@ class PredictOutcome:
         """For each column, how many values are levels that the model has not seen."""
         return {name: sum(levels.values()) for name, levels in self.unknown_levels.items()}
 
-    def add(self, rows: Encoded, novelty: Floats) -> None:
-        """Count the rows of a chunk. Their novelty is NaN, and so not outside, where a value is missing."""
-        self.n_rows += len(rows.X)
-        self.n_outside += int((novelty > self.outside).sum())
-        self.n_unpredicted += int(np.isnan(novelty).sum())
-        for name, levels in rows.strange.items():
-            self.unknown_levels.setdefault(name, Counter()).update(levels)
-        self.missing.update(rows.missing)
-        self.imputed.update(rows.imputed)
-
     def warnings(self) -> Iterator[str]:
         """What to warn of: values that the model does not know, missing values, and rows outside the data."""
         for name, count in self.unknown.items():
@@ -88,12 +82,17 @@ class PredictOutcome:
             empty = self.n_unpredicted
             rest = f"{empty} row{'s have' if empty > 1 else ' has'} no prediction" if empty else ""
             yield missing_words(self.missing, FILLED if self.filled else "", rest)
+        for part in self.beyond[:MOST_ENDS]:
+            yield f"{self._count(part.n_rows)} {part}."
         if self.n_outside:
-            rows, lie = f"row{'s' * (self.n_rows > 1)}", "lie" if self.n_outside > 1 else "lies"
             yield (
-                f"{self.n_outside} of {self.n_rows} {rows} {lie} outside the data, with a novelty above "
-                f"{self.outside:.2g}: few rows of the fit say anything about them. See --novelty and --std."
+                f"{self._count(self.n_outside)} outside the data, with a novelty above {self.outside:.2g}: few rows of "
+                "the fit say anything about them. See --novelty and --std."
             )
+
+    def _count(self, some: int) -> str:
+        """So many of the rows, as the beginning of a sentence."""
+        return f"{some} of {self.n_rows} row{'s' * (self.n_rows > 1)} {'lie' if some > 1 else 'lies'}"
 
 
 def command(options: Predict) -> None:
@@ -108,17 +107,18 @@ def command(options: Predict) -> None:
 
 def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
     """Predict a table a chunk at a time. For JSON and "-" as output, predictions are returned, not written."""
-    began, output = perf_counter(), options.output
-    check_outputs({"MODEL": options.model, "DATA": options.data}, {"--output": output})
+    began, output, shown = perf_counter(), options.output, shown or Display()
+    check_inputs_and_output(options, options.model)
     check_output(output)
-    check_model_path(options.model, "MODEL")
-    shown = shown or Display()
     model = load(options.model)
-    generator, bars = np.random.default_rng(options.seed), bars_of(model.posterior_)
+    generator, bars, ends = np.random.default_rng(options.seed), bars_of(model.posterior_), Ends(model)
     columns = options.columns(len(model.y_mean_)) + ["novelty"] * options.novelty
     with open_table(str(options.data), dialect=dialect_of(model, options.dialect)) as reader:
-        mapping = mapping_of(model, reader)
-        kept = kept_columns(options.keep, reader, columns)
+        mapping, kept = mapping_of(model, reader), list(dict.fromkeys(split_names(options.keep, reader.names)))
+        check_columns(reader.name, reader.names, kept)
+        for name in kept:
+            if name in columns:
+                raise TableError(f"--keep {name}: the output has a column of that name, which holds predictions.")
         gathered: dict[str, list[Any]] | None = {} if options.as_json and output == "-" else None
         outcome = PredictOutcome(
             model=options.model,
@@ -127,13 +127,23 @@ def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
             columns=(*kept, *columns),
             outside=UNKNOWN if bars is None else bars.outside,
             predictions=gathered,
+            beyond=[],
         )
 
         def parts(tables: Iterator[Table]) -> Iterator[dict[str, Any]]:
+            """Predict and count chunks of rows."""
             for table in tables:
                 rows = mapping.encode(table)
                 predicted = predict_rows(model, rows, options, generator)
-                outcome.add(rows, predicted["novelty"])
+                novelty = predicted["novelty"]  # NaN, and so not outside, where a value is missing
+                outcome.n_rows += len(rows.X)
+                outcome.n_outside += int((novelty > outcome.outside).sum())
+                outcome.n_unpredicted += int(np.isnan(novelty).sum())
+                for name, levels in rows.strange.items():
+                    outcome.unknown_levels.setdefault(name, Counter()).update(levels)
+                outcome.missing.update(rows.missing)
+                outcome.imputed.update(rows.imputed)
+                ends.count(rows.X)
                 yield {name: table.data[name] for name in kept} | {name: predicted[name] for name in columns}
                 shown.step(f"{outcome.n_rows} rows predicted, {outcome.n_rows / (perf_counter() - began):.0f} rows/s")
 
@@ -142,53 +152,39 @@ def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
             _write(parts(tables), list(outcome.columns), output, gathered)
     outcome.notes = (*map(as_options, reader.notes), *imputed_notes(outcome.imputed))
     outcome.filled = outcome.n_unpredicted < outcome.n_rows and any(map(mapping.answers_gaps, outcome.missing))
+    outcome.beyond = ends.beyond()
     outcome.seconds = perf_counter() - began
     return outcome
-
-
-def kept_columns(keep: tuple[str, ...], reader: Reader, columns: list[str]) -> list[str]:
-    """The columns that --keep names, checked."""
-    kept = list(dict.fromkeys(split_names(keep, reader.names)))
-    check_columns(reader.name, reader.names, kept)
-    for name in kept:
-        if name in columns:
-            raise TableError(f"--keep {name}: the output has a column of that name, which holds predictions.")
-    return kept
 
 
 def predict_rows(
     model: GreedyGPRegressor, rows: Encoded, options: Predict, generator: np.random.Generator
 ) -> dict[str, Floats]:
-    """The columns of the output for some rows, and their novelty; NaN for rows with a missing value."""
-    n, q = len(rows.X), len(model.y_mean_)
+    """The columns of the output for some rows, and their novelty; NaN for rows with a missing value.
+
+    The distribution is asked for only if there are quantiles: its widths may take longer than mean and variance.
+    """
+    n, q, fitted = len(rows.X), len(model.y_mean_), model.fitted_
     values, novelty = np.full((n, q, len(options.names)), np.nan), np.full(n, np.nan)
     whole = np.flatnonzero(~np.isnan(rows.X).any(axis=1))
     if len(whole):
         X, unseen = rows.X[whole], taken(rows.unseen, whole)
-        mean, std, novelty[whole], quantiles = moments_and_quantiles(model, X, unseen, options.levels)
+        if options.levels:
+            predictive = fitted.predictive(X, unseen)
+            mean, std, known = predictive.mean, predictive.std, predictive.novelty
+            novelty[whole] = fitted.novelty(X, unseen) if known is None else known
+            quantiles = predictive.quantiles(np.array(options.levels))
+        else:
+            mean, std, novelty[whole] = fitted.mean_std_novelty(X, unseen)
+            quantiles = np.empty((*mean.shape, 0))
         parts = [mean[..., None], *([std[..., None]] if options.std else []), quantiles]
         first = len(options.names) - options.samples
         values[whole, :, :first] = np.concatenate(parts, axis=2)
         for begin in range(0, len(X), BLOCK) if options.samples else ():
             here = np.arange(begin, min(begin + BLOCK, len(X)))
-            drawn = model.fitted_.samples(X[here], taken(unseen, here), options.samples, generator)
+            drawn = fitted.samples(X[here], taken(unseen, here), options.samples, generator)
             values[whole[here], :, first:] = drawn.reshape(len(drawn), q, options.samples)
     return dict(zip(options.columns(q), values.reshape(n, -1).T, strict=True)) | {"novelty": novelty}
-
-
-def moments_and_quantiles(
-    model: GreedyGPRegressor, X: Floats, unseen: tuple[Unseen, ...], levels: list[float]
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Mean and standard deviation, of shape (n, q), novelty, (n,), and quantiles of some levels, (n, q, levels).
-
-    The distribution is asked for only if there are levels: its widths may take longer than mean and variance.
-    """
-    if not levels:
-        mean, std, novelty = model.fitted_.mean_std_novelty(X, unseen)
-        return mean, std, novelty, np.empty((*mean.shape, 0))
-    predictive = model.fitted_.predictive(X, unseen)
-    novelty = model.fitted_.novelty(X, unseen) if predictive.novelty is None else predictive.novelty
-    return predictive.mean, predictive.std, novelty, predictive.quantiles(np.array(levels))
 
 
 def _write(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -24,30 +23,21 @@ from ..tables import Options as ColumnOptions
 from ..tables import open_table
 from ..tables.columns import target_values
 from ..tables.values import table_column
-from ._common import (
-    FILLED,
-    Mistake,
-    as_options,
-    check_model_path,
-    check_outputs,
-    conclude,
-    missing_words,
-    refused_by_system,
-)
+from ._common import FILLED, Mistake, as_options, check_inputs_and_output, conclude, missing_words, refused_by_system
 from ._data import dialect_of, mapping_of, target_of
 from ._progress import Display, display
 from .options import Report
 
 
-@dataclass
+@dataclass(frozen=True)
 class JudgingRows:
     """The rows of a table that judge a model, and what was noticed in reading them."""
 
-    X: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """As the model takes them, of shape (rows, d)."""
-    y: Floats = field(default_factory=lambda: np.empty(0))
+    X: Floats | None = None
+    """As the model takes them, of shape (rows, d); None without a table."""
+    y: Floats | None = None
     """The target, of shape (rows,)."""
-    missing: Counter[str] = field(default_factory=Counter)
+    missing: Counter[str] | None = None
     """For each column, how many values are missing."""
     n_dropped: int = 0
     """Rows that were left out, because a value is missing."""
@@ -55,12 +45,13 @@ class JudgingRows:
     """Whether something took the place of missing values."""
     notes: tuple[str, ...] = ()
 
-    def warnings(self) -> Iterator[str]:
+    @property
+    def warnings(self) -> list[str]:
         """What to warn of: missing values, and what was done about them."""
         count = self.n_dropped
         left = f"{count} row{'s were' if count > 1 else ' was'} left out" if count else ""
-        if self.missing:
-            yield missing_words(self.missing, *((FILLED, left) if self.filled else ("their rows were left out",)))
+        done = (FILLED, left) if self.filled else ("their rows were left out",)
+        return [missing_words(self.missing, *done)] if self.missing else []
 
 
 def command(options: Report) -> None:
@@ -80,7 +71,7 @@ def command(options: Report) -> None:
         return {**scores, **paths, "n_bytes": n_bytes, "seconds": seconds, "sources": report.sources, **noticed}
 
     words = f"{output}: {n_bytes / 1e6:.1f} MB, in {seconds:.1f} s"
-    conclude(options, rows.notes, rows.warnings(), words, content)
+    conclude(options, rows.notes, rows.warnings, words, content)
 
 
 def run(options: Report, shown: Display | None = None) -> tuple[ModelReport, JudgingRows, int]:
@@ -90,8 +81,7 @@ def run(options: Report, shown: Display | None = None) -> tuple[ModelReport, Jud
     """
     output, shown = options.output, shown or Display()
     require("plotly", "report")
-    check_model_path(options.model, "MODEL")
-    check_outputs({"MODEL": options.model, "DATA": options.data}, {"--output": output})
+    check_inputs_and_output(options, options.model)
     if output != "-":
         with refused_by_system(f"{output} cannot be written"):
             check_writable(output)
@@ -100,8 +90,7 @@ def run(options: Report, shown: Display | None = None) -> tuple[ModelReport, Jud
         shown.step(f"Reading {options.data}")
         rows = read_rows(model, options)
     shown.step("Judging the model")
-    judges = (None, None) if options.data is None else (rows.X, rows.y)
-    report = make_report(model, *judges, random_state=options.seed)
+    report = make_report(model, rows.X, rows.y, random_state=options.seed)
     if options.as_json and output == "-":
         return report, rows, 0
     shown.step("Drawing")
@@ -119,28 +108,23 @@ def read_rows(model: GreedyGPRegressor, options: Report) -> JudgingRows:
     """The rows of a table that have a target and miss nothing that the model needs."""
     if len(model.y_mean_) > 1:
         raise Mistake("The model has several targets: only make_report in Python can judge it by other rows.")
-    judging, parts = JudgingRows(), []
+    missing, parts, n_dropped, filled = Counter[str](), [], 0, False
     with open_table(str(options.data), dialect=dialect_of(model, options.dialect)) as reader:
         name = target_of(model, reader, options.target)
         mapping = mapping_of(model, reader, name)
         mapping = replace(mapping, missing="drop" if mapping.missing == "error" else mapping.missing)
-        reading = ColumnOptions(
-            na_values=mapping.na_values,
-            prefer=reader.prefer,
-            decimal=options.decimal,
-            thousands=options.thousands,
-        )
+        marks = ColumnOptions(decimal=options.decimal, thousands=options.thousands)
+        reading = replace(marks, na_values=mapping.na_values, prefer=reader.prefer)
         for table in reader.chunks(dict.fromkeys([*mapping.sources, name])):
             rows = mapping.encode(table)
             y, _ = target_values(table_column(table, name), name, reader.name, reading)
-            judging.missing.update(rows.missing)
-            judging.missing.update({name: int(np.isnan(y).sum())} if np.isnan(y).any() else {})
+            missing.update(rows.missing)
+            missing.update({name: int(np.isnan(y).sum())} if np.isnan(y).any() else {})
             whole = ~np.isnan(np.column_stack([rows.X, y])).any(axis=1)
             parts.append((rows.X[whole], y[whole]))
-            judging.n_dropped += int((~whole).sum())
-            judging.filled |= any(mapping.answers_gaps(label) for label in rows.missing)
-        source, judging.notes = reader.name, tuple(map(as_options, reader.notes))
+            n_dropped += int((~whole).sum())
+            filled |= any(map(mapping.answers_gaps, rows.missing))
     if not sum(len(y) for _, y in parts):
-        raise TableError(f"{source} has no rows that miss nothing, so nothing to judge the model by.")
-    judging.X, judging.y = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return judging
+        raise TableError(f"{reader.name} has no rows that miss nothing, so nothing to judge the model by.")
+    X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return JudgingRows(X, y, missing, n_dropped, filled, tuple(map(as_options, reader.notes)))

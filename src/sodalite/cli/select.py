@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -30,11 +30,10 @@ def command(options: Select) -> None:
     with display(not options.silent, f"Reading {options.data}") as shown:
         outcome = run(options, shown)
     words = f"{len(outcome.rows)} of {outcome.n_rows} rows chosen in {outcome.seconds:.1f} s"
-    conclude(options, outcome.notes, (), f"{words}, written to {options.output}", lambda: asdict(outcome))
+    conclude(options, outcome.notes, (), f"{words}, written to {options.output}", outcome._asdict)
 
 
-@dataclass(frozen=True)
-class SelectOutcome:
+class SelectOutcome(NamedTuple):
     """The rows that were chosen, and the error that they leave."""
 
     data: str
@@ -55,14 +54,13 @@ class SelectOutcome:
 
 def run(options: Select, shown: Display | None = None) -> SelectOutcome:
     """Choose rows of a table and write them; with JSON on standard output, they are not written."""
-    began, data = perf_counter(), str(options.data)
+    began, data, shown = perf_counter(), str(options.data), shown or Display()
     output = None if options.as_json and options.output == "-" else options.output
     resolve_criterion(options.parameters.get("criterion", "lookahead"))
     resolve_rule(**{name: options.parameters.get(name) for name in ("n_active", "tol", "time_limit")})
     check_outputs({"DATA": data}, {"checkpoint": options.checkpoint, "--output": output})
     if output is not None:
         check_output(output)
-    shown = shown or Display()
     shown.step(f"Reading {data}")
     if data != "-" and is_on_disk(data):  # only the columns of numbers are read, and of the chosen rows all columns
         training, names = learn_from_disk(options)

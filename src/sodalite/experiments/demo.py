@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -17,23 +16,21 @@ from ..exceptions import NoBetterWarning
 from .printing import print_tidily
 
 
-@dataclass(frozen=True)
-class ModelResult:
-    """How good one model is on the held-out rows, in ppm of CO2."""
+class ModelResult(NamedTuple):
+    """How good one model of so many active rows is on the rows held out, in ppm of CO2.
+
+    The coverage is the share of these rows in their 95 % bands; the seconds are those of fit and prediction.
+    """
 
     name: str
     n_rows: int
-    """Active rows; of the full GP, all rows."""
     rmse: float
     nlpd: float
     coverage: float
-    """The share of the held-out rows in their 95 % bands."""
     seconds: float
-    """Of fit and prediction."""
 
 
-@dataclass(frozen=True)
-class ModelComparison:
+class ModelComparison(NamedTuple):
     """Four models of the same data with the same kernel."""
 
     n_train: int
@@ -81,22 +78,20 @@ def show(comparison: ModelComparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
-    first = comparison.results[0]
+    console, first = Console(highlight=False), comparison.results[0]
     console.print("[bold]Weekly CO2 at Mauna Loa, 1958 to 2001[/bold] (parts per million against the year)")
     grid = Table.grid(padding=(0, 2))
     grid.add_row("rows", f"{comparison.n_train} to learn from, {comparison.n_test} held out")
     grid.add_row("active rows", f"{first.n_rows} ({first.n_rows / comparison.n_train:.0%} of the rows)")
     kernel = comparison.kernel.replace(" + ", "\n+ ")
     grid.add_row("kernel found", f"{kernel}\nfor targets scaled to unit variance")
-    print_tidily(console, grid, "")
     table = Table(title="On the held-out rows, noise included", title_justify="left", title_style="")
     for heading in ("model", "rows", "RMSE", "NLPD", "in 95 % band", "fit + predict"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
     for part in comparison.results:
         numbers = f"{part.rmse:.3f}", f"{part.nlpd:.3f}", f"{part.coverage:.1%}", f"{part.seconds:.2f} s"
         table.add_row(part.name, str(part.n_rows), *numbers)
-    print_tidily(console, table)
+    print_tidily(console, grid, "", table)
     console.print("RMSE in ppm; NLPD, the mean negative log predictive density: less is better.")
-    console.print("The default's time includes finding the kernel, which the others are given.")
+    console.print("The default's time includes finding the kernel, which the others start from.")
     console.print("The default sees all rows, a few near each query; the full GP is scikit-learn's.")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
@@ -50,25 +50,28 @@ QUANTILES = (0.1, 0.5, 0.9)  # quantiles of the draws that are printed: low, med
 
 @dataclass(frozen=True)
 class Outcome:
-    """One line of the paper's table: the RMSE on test data of three schemes, and how much data the last two used."""
+    """One line of the paper's table: the RMSE on test data of three schemes, and how much data the last two used.
+
+    The share is the greedy subset's size, in % of the rows. (Of the paper's, 22 and 18 are 9 and 7 of 40 rows, rounded;
+    31 is not a whole number of rows.)
+    """
 
     full: float
     random: float
     greedy: float
     share: float
-    """The greedy subset's size, in % of the rows. (Of the paper's, 22 and 18 are 9 and 7 of 40 rows, rounded; 31 is no
-    whole number of rows.)"""
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """The parameters of a squared exponential with noise: the paper's theta (appendix A.3)."""
+    """A squared exponential with noise: sigma_f^2, the length-scale and sigma_n^2 of the paper's theta (appendix A.3).
+
+    The noise variance is the kernel's: not always that of the data.
+    """
 
     signal: float
-    """sigma_f^2."""
     length_scale: float
     white: float
-    """sigma_n^2, the noise variance of the kernel: not always that of the data."""
 
     @property
     def kernel(self) -> Kernel:
@@ -116,17 +119,16 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Reading:
-    """Where the paper's text and its authors' scripts disagree, or the text with itself: parts of sentences."""
+    """Where the paper's text and its authors' scripts disagree, or the text with itself: parts of sentences.
+
+    They say what the text says, what the scripts do, what is done here, and why.
+    """
 
     topic: str
     text: str
-    """What the paper's text says."""
     scripts: str
-    """What the authors' scripts do."""
     here: str
-    """What is done here."""
     why: str
-    """The reason for what is done here."""
 
     @property
     def sentence(self) -> str:
@@ -143,7 +145,7 @@ def readings() -> tuple[Reading, ...]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A number of the paper among the draws' numbers."""
+    """A number of the paper among the draws' numbers: their median, and their 10 % and 90 % quantiles."""
 
     quantity: str
     """A field of `Outcome`."""
@@ -152,9 +154,7 @@ class Comparison:
     paper: float
     median: float
     low: float
-    """The 10 % quantile of the draws."""
     high: float
-    """The 90 % quantile."""
     percentile: float
     """The share of the draws below the paper's number, in %; draws that equal it count half."""
 
@@ -164,14 +164,11 @@ class Comparison:
         return self.low <= self.paper <= self.high
 
 
-@dataclass(frozen=True)
-class Draw:
-    """The results of one draw of the data."""
+class Draw(NamedTuple):
+    """One draw of the data: the hyperparameters of maximum likelihood, and the line of the table for each way."""
 
-    found: Hyperparameters
-    """The hyperparameters of maximum likelihood."""
+    likely: Hyperparameters
     outcomes: Mapping[str, Outcome]
-    """The line of the table for each of `WAYS`."""
 
 
 @dataclass(frozen=True)
@@ -191,13 +188,11 @@ class TableRow:
         )
 
     @property
-    def found(self) -> dict[str, dict[str, float]]:
+    def likely(self) -> dict[str, dict[str, float]]:
         """Median, 10 % and 90 % quantile of each hyperparameter of maximum likelihood, over the draws."""
-        low, median, high = np.quantile([astuple(draw.found) for draw in self.draws], QUANTILES, axis=0).tolist()
-        names = [field.name for field in fields(Hyperparameters)]
-        return {
-            name: {"median": m, "low": a, "high": b} for name, m, a, b in zip(names, median, low, high, strict=True)
-        }
+        quantiles = np.quantile([astuple(draw.likely) for draw in self.draws], QUANTILES, axis=0).T.tolist()
+        keys, names = ("low", "median", "high"), [field.name for field in fields(Hyperparameters)]
+        return {name: dict(zip(keys, part, strict=True)) for name, part in zip(names, quantiles, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -219,7 +214,7 @@ class Experiment:
                 "noise_sd": row.setting.noise,
                 "delta": row.setting.delta,
                 "fixed": asdict(row.setting.hyperparameters),
-                "likelihood": row.found,
+                "likelihood": row.likely,
                 "comparisons": [{**asdict(c), "inside": c.inside} for c in row.comparisons],
             }
             for row in self.rows
@@ -228,13 +223,7 @@ class Experiment:
 
 
 def located(quantity: str, way: str, paper: float, drawn: Floats) -> Comparison:
-    """Where the paper's number falls among those of the draws.
-
-    Examples
-    --------
-    >>> located("full", "fixed", 2.0, np.array([1.0, 2.0, 3.0, 4.0])).percentile
-    37.5
-    """
+    """Where the paper's number falls among those of the draws."""
     low, median, high = np.quantile(drawn, QUANTILES).tolist()
     percentile = 100 * float(np.mean((drawn < paper) + 0.5 * (drawn == paper)))
     return Comparison(quantity, way, paper, median, low, high, percentile)
@@ -252,22 +241,22 @@ def experiment(
     Fewer draws are the first of more. `n_subset` is the number of rows, at most `N_ROWS`, of the random subset whose
     likelihood is maximised; `progress` is called after each draw of each setting.
     """
-    rows = []
+
+    def drawn(setting: Setting, number: int) -> Draw:
+        draw = draw_once(setting, seed, number, n_subset)
+        progress()
+        return draw
+
     with on_this_thread(), one_blas_thread():  # with so few rows, threads wait for each other most of the time
-        for setting in settings:
-            draws = []
-            for number in range(n_draws):
-                draws.append(draw_once(setting, seed, number, n_subset))
-                progress()
-            rows.append(TableRow(setting, tuple(draws)))
+        rows = [TableRow(setting, tuple(drawn(setting, number) for number in range(n_draws))) for setting in settings]
     return Experiment(seed, n_draws, n_subset, tuple(rows))
 
 
 def draw_once(setting: Setting, seed: int, number: int, n_subset: int = N_SUBSET) -> Draw:
     """One draw of a line of the paper's table, modelled in each of the two ways."""
-    found = most_likely(setting, seed, number, n_subset)
-    kernels = {"fixed": setting.kernel, "likelihood": found.kernel}
-    return Draw(found, {way: outcome(setting, seed, number, kernels[way]) for way in WAYS})
+    likely = most_likely(setting, seed, number, n_subset)
+    kernels = {"fixed": setting.kernel, "likelihood": likely.kernel}
+    return Draw(likely, {way: outcome(setting, seed, number, kernels[way]) for way in WAYS})
 
 
 def most_likely(setting: Setting, seed: int, number: int, n_subset: int = N_SUBSET) -> Hyperparameters:
@@ -275,8 +264,8 @@ def most_likely(setting: Setting, seed: int, number: int, n_subset: int = N_SUBS
     X, y = observe(setting, generator_of(seed, setting.stream, number))
     search = Subset(n_rows=n_subset, n_starts=N_STARTS)
     # The subset has random numbers of its own, so that a draw's data and first row are the same for every kernel.
-    found = search.find(Task(X, y[:, None]), [FREE], generator_of(seed, setting.stream, number, 1))
-    return Hyperparameters(*np.exp(found.kernel.theta).tolist())
+    best = search.find(Task(X, y[:, None]), [FREE], generator_of(seed, setting.stream, number, 1))
+    return Hyperparameters(*np.exp(best.kernel.theta).tolist())
 
 
 def outcome(setting: Setting, seed: int, number: int, kernel: Kernel) -> Outcome:

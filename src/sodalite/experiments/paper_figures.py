@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -43,20 +43,8 @@ class StageView:
     rmse: float
     """The RMSE of the remainder."""
     mean: Floats
-    """The posterior mean on the grid."""
+    """The posterior mean on the grid; `std` is the latent standard deviation there."""
     std: Floats
-    """The posterior's latent standard deviation on the grid."""
-
-    @classmethod
-    def of(cls, setting: Setting, X: Floats, y: Floats, active: Indices, error: float) -> StageView:
-        """The stage with these active rows, whose remainder has this RMSE."""
-        selection = select(X, y, setting.kernel, n_active=len(active), criterion="delta", first=active)
-        given = posterior(setting.kernel, X, y, selection)
-        remainder = np.setdiff1d(np.arange(len(y)), active)
-        mean, variance = given.mean_and_variance(X[remainder])
-        delta = Delta()(np.sqrt(variance), np.abs(mean[:, 0] - y[remainder]), np.zeros(len(remainder)))
-        mean, variance = given.mean_and_variance(GRID[:, None])
-        return cls(active, remainder, delta, int(remainder[best(delta)]), error, mean[:, 0], np.sqrt(variance))
 
 
 @dataclass(frozen=True)
@@ -81,19 +69,28 @@ def demonstration(seed: int = 0, setting: Setting = SETTINGS[1], n_shown: int = 
         chosen = greedy(setting, setting.kernel, X, y, generator)
         if len(chosen) >= n_shown:
             break
-    views = [StageView.of(setting, X, y, chosen.indices[: t + 1], float(chosen.rmse[t])) for t in range(n_shown)]
-    return Demonstration(setting, number, X[:, 0], y, tuple(views), len(chosen))
+
+    def stage(t: int) -> StageView:
+        active, remainder = chosen.indices[:t], np.setdiff1d(np.arange(len(y)), chosen.indices[:t])
+        selection = select(X, y, setting.kernel, n_active=t, criterion="delta", first=active)
+        known = posterior(setting.kernel, X, y, selection)
+        mean, variance = known.mean_and_variance(X[remainder])
+        delta = Delta()(np.sqrt(variance), np.abs(mean[:, 0] - y[remainder]), np.zeros(len(remainder)))
+        mean, variance = known.mean_and_variance(GRID[:, None])
+        following, error = int(remainder[best(delta)]), float(chosen.rmse[t - 1])
+        return StageView(active, remainder, delta, following, error, mean[:, 0], np.sqrt(variance))
+
+    return Demonstration(setting, number, X[:, 0], y, tuple(map(stage, range(1, n_shown + 1))), len(chosen))
 
 
 @dataclass(frozen=True)
 class PriorSamples:
-    """Functions drawn from the prior with squared-exponential covariance, as a panel of figure 2 shows them."""
+    """Functions drawn from the prior with squared-exponential covariance, a column each: a panel of figure 2."""
 
     length_scale: float
     sigma_f: float
     x: Floats
     samples: Floats
-    """Of shape (n, size): a function a column."""
 
 
 PRIORS = ((0.5, 1.0), (2.0, 1.0), (2.0, 2.0))
@@ -117,13 +114,29 @@ def figure1(data: Demonstration) -> Figure:
     figure: Figure = require("matplotlib.figure", "plot").Figure(figsize=(10, 8.4), layout="constrained")
     axes = figure.subplots(4, 2, sharex=True, height_ratios=[3, 1, 3, 1])
     fits, bars = axes[::2].ravel(), axes[1::2].ravel()
-    for fit in fits[1:]:
-        fit.sharey(fits[0])
+    highest = max(view.delta.max() for view in data.stages)
     for fit, bar, stage in zip(fits, bars, data.stages, strict=True):
-        _fit(fit, data, stage)
-        _bars(bar, data, stage)
-    for row, labels in enumerate(("y", r"$\Delta$") * 2):
-        axes[row, 0].set_ylabel(labels)
+        if fit is not fits[0]:
+            fit.sharey(fits[0])
+        fit.plot(GRID, data.setting.function(GRID), color=GREY, lw=1.2, alpha=0.6, label="True function")
+        low, high = stage.mean - BAND * stage.std, stage.mean + BAND * stage.std
+        fit.fill_between(GRID, low, high, color=BLUE, alpha=0.18, lw=0, label="95 % band, without noise")
+        fit.plot(GRID, stage.mean, color=BLUE, lw=1.8, label="Posterior mean")
+        for rows, label, style in (
+            (stage.remainder, "Remainder", {"ms": 4, "mfc": "white", "mec": "black", "mew": 0.9}),
+            (stage.active, "Active points", {"ms": 7, "color": "black"}),
+            (stage.following, "Next active point", {"ms": 11, "mfc": "none", "mec": VERMILION, "mew": 1.8}),
+        ):
+            fit.plot(data.x[rows], data.y[rows], "o", label=label, **style)
+        fit.set_title(f"Stage {len(stage.active)}: remainder RMSE {stage.rmse:.2f}", fontsize=11)
+        fit.set(xticks=range(0, 21, 5), xlim=(INTERVAL[0] - 0.4, INTERVAL[1] + 0.4))
+        bar.vlines(data.x[stage.remainder], 0, stage.delta, color=ORANGE, lw=2, label=r"$\Delta$ of the remainder")
+        arrow = {"arrowstyle": "-|>", "color": VERMILION, "shrinkA": 0, "shrinkB": 1}
+        tip = (data.x[stage.following], stage.delta.max())
+        bar.annotate("", tip, xytext=(0, 11), textcoords="offset points", arrowprops=arrow)
+        bar.set_ylim(0, HEADROOM * highest)
+    for row, label in enumerate(("y", r"$\Delta$") * 2):
+        axes[row, 0].set_ylabel(label)
     for ax in axes[-1]:
         ax.set_xlabel("x")
     handles = {
@@ -136,31 +149,6 @@ def figure1(data: Demonstration) -> Figure:
         fontsize=12,
     )
     return figure
-
-
-def _fit(ax: Any, data: Demonstration, stage: StageView) -> None:
-    """Draw the data, the posterior and the true function at a stage."""
-    ax.plot(GRID, data.setting.function(GRID), color=GREY, lw=1.2, alpha=0.6, label="True function")
-    low, high = stage.mean - BAND * stage.std, stage.mean + BAND * stage.std
-    ax.fill_between(GRID, low, high, color=BLUE, alpha=0.18, lw=0, label="95 % band, without noise")
-    ax.plot(GRID, stage.mean, color=BLUE, lw=1.8, label="Posterior mean")
-    for rows, label, style in (
-        (stage.remainder, "Remainder", {"ms": 4, "mfc": "white", "mec": "black", "mew": 0.9}),
-        (stage.active, "Active points", {"ms": 7, "color": "black"}),
-        (stage.following, "Next active point", {"ms": 11, "mfc": "none", "mec": VERMILION, "mew": 1.8}),
-    ):
-        ax.plot(data.x[rows], data.y[rows], "o", label=label, **style)
-    ax.set_title(f"Stage {len(stage.active)}: remainder RMSE {stage.rmse:.2f}", fontsize=11)
-    ax.set(xticks=range(0, 21, 5), xlim=(INTERVAL[0] - 0.4, INTERVAL[1] + 0.4))
-
-
-def _bars(ax: Any, data: Demonstration, stage: StageView) -> None:
-    """Draw the selection metric of each remainder row, with an arrow at the next one."""
-    ax.vlines(data.x[stage.remainder], 0, stage.delta, color=ORANGE, lw=2, label=r"$\Delta$ of the remainder")
-    arrow = {"arrowstyle": "-|>", "color": VERMILION, "shrinkA": 0, "shrinkB": 1}
-    tip = (data.x[stage.following], stage.delta.max())
-    ax.annotate("", tip, xytext=(0, 11), textcoords="offset points", arrowprops=arrow)
-    ax.set_ylim(0, HEADROOM * max(view.delta.max() for view in data.stages))
 
 
 def figure2(panels: tuple[PriorSamples, ...]) -> Figure:

@@ -28,24 +28,20 @@ def show(result: Experiment, console: Console) -> None:
         )
     ]
     for row in result.rows:
-        parts += [Text(f"\n{row.setting.name}", "bold"), Text(description(row), "dim"), table_of(row)]
+        setting = row.setting
+        source = "authors' scripts" if setting.published else "nearest found to the paper's numbers"
+        likely = Hyperparameters(**{name: values["median"] for name, values in row.likely.items()})
+        words = (
+            f"settings: {source}; noise sd {setting.noise:g}, delta {setting.delta:g}\n"
+            f"fixed: {formula(setting.hyperparameters)}\n"
+            f"likelihood: {formula(likely)} (medians)"
+        )
+        parts += [Text(f"\n{setting.name}", "bold"), Text(words, "dim"), _comparisons(row)]
     disagreements = Table.grid(padding=(0, 2))
     for reading in readings():
         disagreements.add_row(Text(reading.topic, "bold"), Text(reading.sentence))
     head = Text("\nWhere the paper's text and the authors' scripts disagree, or the text with itself:\n")
-    print_tidily(console, *parts, "", conclusions(result), head, disagreements, "")
-
-
-def description(row: TableRow) -> str:
-    """The settings of a row of the table and its kernels, a line each."""
-    setting = row.setting
-    source = "authors' scripts" if setting.published else "nearest found to the paper's numbers"
-    found = Hyperparameters(**{name: values["median"] for name, values in row.found.items()})
-    return (
-        f"settings: {source}; noise sd {setting.noise:g}, delta {setting.delta:g}\n"
-        f"fixed: {formula(setting.hyperparameters)}\n"
-        f"likelihood: {formula(found)} (medians)"
-    )
+    print_tidily(console, *parts, "", _conclusions(result), head, disagreements, "")
 
 
 def formula(theta: Hyperparameters) -> str:
@@ -61,13 +57,12 @@ def formula(theta: Hyperparameters) -> str:
     return f"{signal} RBF({length_scale}) + White({white})"
 
 
-def table_of(row: TableRow) -> Table:
-    """The comparisons of one setting as a table, whose columns are as wide for every setting."""
+def _comparisons(row: TableRow) -> Table:
+    """The comparisons of one setting, in columns that are as wide for every setting."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("", width=13)
-    table.add_column("kernel", width=10, vertical="bottom")
-    for header, width in (("median", 7), ("10-90 % range", 15), ("paper", 6), ("draws below", 6)):
-        table.add_column(header, width=width, justify="right", vertical="bottom")
+    for header, width in (("", 13), ("kernel", 10), ("median", 7), ("10-90 % range", 15), ("paper", 6)):
+        table.add_column(header, width=width, justify="left" if width in (13, 10) else "right", vertical="bottom")
+    table.add_column("draws below", width=6, justify="right", vertical="bottom")
     table.add_column("paper's is", width=8)
     for c in row.comparisons:
         digits = ".3g" if c.quantity == "share" else ".2f"
@@ -78,12 +73,11 @@ def table_of(row: TableRow) -> Table:
     return table
 
 
-def conclusions(result: Experiment) -> Table:
+def _conclusions(result: Experiment) -> Table:
     """Which numbers of the paper are outside the draws' range, how many are inside, and which selections end early."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("outside the 10-90 % range", width=34)
-    for way in WAYS:
-        table.add_column(way, width=20)
+    for header, width in (("outside the 10-90 % range", 34), *((way, 20) for way in WAYS)):
+        table.add_column(header, width=width)
     for row in result.rows:
         outside = [[LABELS[c.quantity] for c in row.comparisons if c.way == way and not c.inside] for way in WAYS]
         settings = "" if row.setting.published else ", nearest settings"
@@ -91,7 +85,7 @@ def conclusions(result: Experiment) -> Table:
     table.add_section()
     every = [c for row in result.rows if row.setting.published for c in row.comparisons]
     inside = [[c.inside for c in every if c.way == way] for way in WAYS]
-    table.add_row("inside, at the scripts' settings", *(f"{sum(found)} of {len(found)}" for found in inside))
+    table.add_row("inside, at the scripts' settings", *(f"{sum(part)} of {len(part)}" for part in inside))
     ends = [[draw.outcomes[way].share <= 100 * 2 / N_ROWS for row in result.rows for draw in row.draws] for way in WAYS]
     table.add_row("selections that end with two rows", *(f"{100 * sum(end) / len(end):.0f} %" for end in ends))
     return table

@@ -40,8 +40,8 @@ def greedy_allocator(
     base = require("botorch.models.utils.inducing_point_allocators", "botorch").InducingPointAllocator
     standardised: Floats | None = None
     if y is not None:
-        given = np.asarray(y, dtype=np.float64).reshape(-1)
-        standardised = (given - given.mean()) / (given.std() or 1.0)
+        targets = np.asarray(y, dtype=np.float64).reshape(-1)
+        standardised = (targets - targets.mean()) / (targets.std() or 1.0)
     chosen_criterion = criterion or ("uncertainty" if y is None else "lookahead")
 
     class GreedyAllocator(base):  # type: ignore[misc, valid-type]

@@ -35,9 +35,9 @@ def to_gpflow(model: FittedModel, X: ArrayLike | None = None, y: ArrayLike | Non
     parts = hand_over(model, GPflowMaker(gpflow), X, y)
     likelihood = gpflow.likelihoods.Gaussian(parts.noise, variance_lower_bound=min(1e-6, 0.1 * parts.noise))
     gpflow.set_trainable(likelihood, parts.noise_is_free)
-    found = gpflow.models.SGPR((parts.X, parts.Y), parts.kernel, parts.inducing, likelihood=likelihood)
-    found.y_mean, found.y_std = parts.y_mean, parts.y_std
-    return found
+    process = gpflow.models.SGPR((parts.X, parts.Y), parts.kernel, parts.inducing, likelihood=likelihood)
+    process.y_mean, process.y_std = parts.y_mean, parts.y_std
+    return process
 
 
 class GPflowMaker:

@@ -46,10 +46,10 @@ def to_sklearn(model: FittedModel) -> GaussianProcessRegressor:
     check_no_mean(fitted)
     kernel, X, L = clone(fitted.kernel), np.asarray(fitted.X_active, dtype=np.float64), fitted.selection.factor
     alpha = np.maximum(np.square(L).sum(axis=1) - kernel.diag(X), 0)  # the diagonal of L L' is that of k plus alpha
-    found = GaussianProcessRegressor(kernel, alpha=alpha, optimizer=None).fit(X, fitted.y_train)
+    process = GaussianProcessRegressor(kernel, alpha=alpha, optimizer=None).fit(X, fitted.y_train)
     # As after a fit with normalize_y, but by the mean and the standard deviation of all rows, not of the active ones.
-    found._y_train_mean, found._y_train_std = fitted.scaling.mean.copy(), fitted.scaling.std.copy()
+    process._y_train_mean, process._y_train_std = fitted.scaling.mean.copy(), fitted.scaling.std.copy()
     names: Any = getattr(model, "feature_names_in_", None)
     if names is not None:
-        found.feature_names_in_ = names
-    return found
+        process.feature_names_in_ = names
+    return process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from ..exceptions import JitterWarning
 from ..fitting.fitted import FittedModel
 from ..hyperparameters import Round
 from ..tables.encoder import without_pipeline
-from .importance import Importance, importance
+from .ahead import Ahead, ahead
+from .importance import Importance, importance, totals
 from .judgement import Judgement, judge
 from .pictures import (
     LEAST_INPUTS,
@@ -49,6 +51,8 @@ class Report:
     judgement: Judgement
     view: PosteriorView | None
     """The function of the one or two inputs that matter most; None if fewer than two of several are numbers."""
+    ahead: Ahead | None
+    """The last stretches of time, predicted from what came before; None without a time."""
     effects: tuple[Effect, ...]
     """What each input does; empty where the view shows all of the function."""
     interactions: tuple[Interaction, ...]
@@ -95,81 +99,63 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     model = without_pipeline(model)
     check_is_fitted(model, "posterior_")
     material = gather(model, X, y, target)
-    generator = np.random.default_rng(random_state)
+    draws = partial(np.random.default_rng, random_state)  # every part has draws of its own
     stages = Stages.of_model(material)
-    shares = importance_of(material, np.random.default_rng(random_state))
+    shares = importance(material.predictions, material.pool.X, material.inputs, draws())
     names = [effect.name for effect in shares.effects]
-    judgement = judge(material, generator, next(part for part in material.inputs if part.name == names[0]))
+    judgement = judge(material, draws(), next(part for part in material.inputs if part.name == names[0]))
     curve = None
     if material.selection.is_ranked:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", JitterWarning)  # of random subsets, which are no part of the model
-            curve = learning_curve(material, stages, generator)
+            warnings.simplefilter("ignore", JitterWarning)  # of random subsets, which the model does not use
+            curve = learning_curve(material, stages, draws())
         curve = replace(curve, finished=judgement.rmse, words=judgement.words)
-    held_out = record_of(model).judgement
+    held_out, summary = record_of(model).judgement, summarize(model)
     if held_out is not None and material.how != "unseen" and target == 0:
         judgement = held_out
-    summary = summarize(model)
-    shown_target = summary.targets[target]
-    if not shown_target.importance:
-        shown_target = replace(shown_target, importance=shares.shares)
+    shown = summary.targets[target]
     matter = sum(effect.total > HARDLY for effect in shares.effects)
-    shown = names[: min(max(matter, LEAST_INPUTS), N_INPUTS)]
     return Report(
         summary=summary,
-        target=shown_target,
+        target=shown if shown.importance else replace(shown, importance=totals(shares)),
         importance=shares,
         sources=_sources(material, judgement),
         curve=curve,
         judgement=judgement,
-        view=posterior_view(material, stages, generator, names),
-        effects=() if material.plain else effects(material, shown, generator),
-        interactions=interactions(material, shares.pairs[:N_PAIRS], np.random.default_rng(random_state)),
+        view=posterior_view(material, stages, draws(), names),
+        ahead=ahead(model, material, draws()),
+        effects=() if material.plain else effects(material, names[: min(max(matter, LEAST_INPUTS), N_INPUTS)], draws()),
+        interactions=interactions(material, shares.pairs[:N_PAIRS], draws()),
         history=tuple(model.rounds_),
     )
-
-
-def importance_of(material: Material, generator: np.random.Generator) -> Importance:
-    """What each input brings to the predictions' variance, by the rows at hand."""
-    return importance(material.predictions, material.pool.X, material.inputs, generator)
 
 
 def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:
     """Which rows are shown and which judge the model, in two sentences."""
     n, m, n_given, unseen = material.fitted.n_rows, len(material.active), material.n_given, material.n_unseen
+    all_unseen, how = len(material.judges) == n_given, judgement.how
     if n_given:
-        shown = (
-            f"{n_given:,} row{'s were' if n_given > 1 else ' was'} given, and {'are' if n_given > 1 else 'is'} shown."
-        )
+        shown = f"{n_given:,} row{'s' * (n_given > 1)} of yours {'are' if n_given > 1 else 'is'} shown."
     elif material.whole:
         shown = f"Made from the {n:,} rows of the fit, which the model holds."
     else:
         shown = f"Made from the {m:,} rows that the model keeps, of {n:,} in the fit."
-    if judgement.how == "held out":
-        judges = (
-            f"The {judgement.n_judges:,} rows that the fit held out judge the model, as they did then: it had not seen "
-            "them when it predicted them."
+    words = {
+        "held out": f"Judged by {judgement.words}.",
+        "unseen": "The fit has not seen them, so they judge the model fairly."
+        if all_unseen
+        else f"{n_given - unseen:,} were in the fit; the other {unseen:,} judge the model.",
+        "active": "They were chosen, not drawn at random, so they say little about new rows. Give it rows to judge it "
+        "by.",
+        "unsure": f"{int((material.judges.place >= 0).sum()):,} of them are among the {m:,} rows that the model keeps; "
+        "which of the others were in the fit, its file does not say. Rows that the fit has seen make a model look a "
+        "little better than it is.",
+        "left out": f"{'The fit has seen them' if n_given else 'No other rows were given'}, so each row that judges "
+        "the model is predicted from the others.",
+    }
+    if unseen and how == "left out":
+        few = (
+            f"Only {unseen:,} of them {'have' if unseen > 1 else 'has'} not been in the fit: too few to judge the model"
         )
-    elif judgement.how == "unseen" and len(material.judges) == n_given:
-        judges = "The fit has not seen them, so they judge the model fairly."
-    elif judgement.how == "unseen":
-        judges = f"{n_given - unseen:,} were in the fit; the other {unseen:,} judge the model."
-    elif judgement.how == "active":
-        judges = (
-            "They were chosen, not drawn at random, so they say little about new rows. Give it rows to judge it by."
-        )
-    elif judgement.how == "unsure":
-        judges = (
-            f"{int((material.judges.place >= 0).sum()):,} of them are among the {m:,} rows that the model keeps; which "
-            "of the others were in the fit, its file does not say. Rows that the fit has seen make a model look a "
-            "little better than it is."
-        )
-    elif unseen:
-        judges = (
-            f"Only {unseen:,} of them {'have' if unseen > 1 else 'has'} not been in the fit: too few to judge the "
-            "model by. The others judge it, each predicted from the rest of the fit."
-        )
-    else:
-        seen = "The fit has seen them" if n_given else "No other rows were given"
-        judges = f"{seen}, so each row that judges the model is predicted from the others."
-    return shown, judges
+        return shown, f"{few} by. The others judge it, each predicted from the rest of the fit."
+    return shown, words[how]

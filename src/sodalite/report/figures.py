@@ -1,4 +1,7 @@
-"""The figures of a report, as plotly takes them; their words are in page.html, colours ("@blue") in page.css."""
+"""The figures of a report: as plotly takes them, and as `sodalite.plot` draws them with matplotlib.
+
+Their words are in page.html, colours ("@blue") in page.css; numbers are rounded where a page is written.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Floats
+from .ahead import Ahead
 from .build import Report
 from .importance import Importance
 from .inputs import Input, date_texts
@@ -24,7 +28,7 @@ LONGEST_LABEL = 24  # characters of a label at an axis: more would leave no room
 FURTHEST = 6.0  # normal scores beyond which rows are drawn at the edge of a figure
 
 Trace = dict[str, Any]
-"""A curve, some points or bars, as plotly takes them."""
+"""A curve, some points or bars, as plotly takes them, with arrays for numbers."""
 
 
 @dataclass(frozen=True)
@@ -41,25 +45,25 @@ class Figure:
 
 def figures_of(report: Report) -> dict[str, Figure]:
     """All figures that there are, by the ids of their elements on the page."""
-    target = report.target.name
+    target, regions = report.target.name, report.judgement.regions
     figures = {
         "truth": _truth(report.judgement, target),
         "cloud": _cloud(report.judgement, target),
-        "calibration": _shares(report.judgement.levels, "probability of the intervals", "rows in their intervals, %"),
-        "pit": _shares(report.judgement.parts, "place in the predicted distribution", "rows, %"),
+        "calibration": shares(report.judgement.levels, "probability of the intervals", "rows in their intervals, %"),
     }
-    names = {"prediction": f"predicted {target}", "novelty": "novelty, %"}
-    for key, groups in (("regions", report.judgement.regions), ("distances", report.judgement.distances)):
-        if groups is not None:
-            figures[key] = _shares(groups, names.get(groups.by, groups.by), "rows in the 95 % interval, %")
+    if regions is not None:
+        by = f"predicted {target}" if regions.by == "prediction" else regions.by
+        figures["regions"] = shares(regions, by, "rows in the 95 % interval, %")
+    if report.ahead is not None and report.ahead.is_curve:
+        figures |= {f"ahead{place}": part for place, part in enumerate(_ahead(report.ahead, target))}
     if report.view is not None:
-        figures |= _curve(report.view) if len(report.view.axes) == 1 else _maps(report.view)
+        figures |= views(report.view)
     if len(report.importance.effects) > 1:
-        figures["importance"] = _importance(report.importance)
-    figures |= {f"effect{place}": part for place, part in enumerate(_effects(report.effects, target))}
+        figures["importance"] = bars(report.importance, most_important(report.importance))
+    figures |= {f"effect{place}": part for place, part in enumerate(lines(report.effects, target))}
     figures |= {f"interaction{place}": _interaction(part, target) for place, part in enumerate(report.interactions)}
     if report.curve is not None:
-        figures["rmse"] = _learning(report.curve, target)
+        figures["rmse"] = learning(report.curve, target)
     return figures
 
 
@@ -74,7 +78,7 @@ def most_important(importance: Importance) -> int:
 
 def _truth(judgement: Judgement, target: str) -> Figure:
     ends = [min(judgement.y.min(), judgement.mean.min()), max(judgement.y.max(), judgement.mean.max())]
-    traces = [_line(rounded(ends), ends, "grey", "predicted = true", dash="dot")]
+    traces = [_line(ends, ends, "grey", "predicted = true", dash="dot")]
     for colour, symbol, rows, name in (
         ("blue", "circle", judgement.inside, "in its 95 % interval"),
         ("orange", "x", ~judgement.inside, "outside it"),
@@ -88,88 +92,101 @@ def _cloud(judgement: Judgement, target: str) -> Figure:
     mean = judgement.mean
     traces = [_dots(mean, np.clip(judgement.normal_scores, -FURTHEST, FURTHEST), "rows")]
     for at in (-BAND, BAND):
-        ends = rounded([mean.min(), mean.max()])
-        traces.append({**_line(ends, [at, at], "orange", "95 % between these", dash="dash"), "showlegend": at > 0})
+        edge = _line([mean.min(), mean.max()], [at, at], "orange", "95 % between these", dash="dash")
+        traces.append({**edge, "showlegend": at > 0})
     return Figure(traces, _layout(f"predicted {target}", "surprise, standard deviations"))
 
 
-def _shares(part: Shares, x: str, y: str) -> Figure:
+def shares(part: Shares, x: str, y: str) -> Figure:
     """Shares of rows, beside the ranges that chance allows."""
-    places, shares = np.arange(len(part.labels)), 100 * part.shares
-    low, high, honest = 100 * part.low, 100 * part.high, rounded(100 * part.honest)
-    allowed = _bars(places, high - low, "chance allows", "@orange_band") | {"base": rounded(low), "hoverinfo": "skip"}
-    if len(set(honest)) == 1:
-        honest_line = _line([-0.5, len(places) - 0.5], honest[:1] * 2, "orange", "honest", dash="dash")
-    else:
-        honest_line = _line(places, honest, "orange", "honest", dash="dash")
-    dots = _dots(places, shares, "this model") | {"marker": {"color": "@blue", "size": 9}}
+    places, low, high, honest = np.arange(len(part.labels)), 100 * part.low, 100 * part.high, 100 * part.honest
+    allowed = _bars(places, high - low, "chance allows", "@orange_band") | {"base": low, "hoverinfo": "skip"}
+    known = _line(places, honest, "orange", "honest", dash="dash")
+    if len(np.unique(honest)) == 1:
+        known |= {"x": [-0.5, len(places) - 0.5], "y": honest[[0, 0]]}
+    dots = _dots(places, 100 * part.shares, "this model") | {"marker": {"color": "@blue", "size": 9}}
     dots["text"] = [f"{count:,.0f} rows" for count in part.counts]
-    labels = [_short_label(label) for label in part.labels]
-    texts = [label.replace(" to ", "<br>to<br>").replace("outside the ", "outside<br>the<br>") for label in labels]
-    x_axis = {"tickvals": places.tolist(), "ticktext": texts, "range": [-0.5, len(places) - 0.5], "tickangle": 0}
-    ends = _padded(min(shares.min(), low.min()), max(shares.max(), high.max()))
-    return Figure([allowed, honest_line, dots], _layout(x, y, xaxis=x_axis, yaxis={"range": ends}, bargap=0.3))
+    texts = [_short_label(label).replace(" to ", "<br>to<br>") for label in part.labels]
+    x_axis = {"tickvals": places, "ticktext": texts, "range": [-0.5, len(places) - 0.5], "tickangle": 0}
+    ends = _padded(min((100 * part.shares).min(), low.min()), max((100 * part.shares).max(), high.max()))
+    layout = _layout(x, y, xaxis=x_axis, yaxis={"range": ends}, bargap=0.3)
+    return Figure([allowed, known, dots], layout)
 
 
 # --- what it has learnt ---
 
 
-def _curve(view: PosteriorView) -> dict[str, Figure]:
-    """The curve of one input: rows, prediction and band."""
+def views(view: PosteriorView) -> dict[str, Figure]:
+    """The curve of one input, or two maps of two: the mean, and half the width of the 95 % interval."""
+    if len(view.axes) == 1:
+        return {"view": _curve(view)}
+    half = (view.upper - view.lower) / 2
+    return {"mean": _map(view, view.mean, "Cividis", view.mean[-1]), "half": _map(view, half, "Viridis", half[-1])}
+
+
+def _curve(view: PosteriorView) -> Figure:
+    """Rows, prediction and band."""
     part = view.inputs[0]
     x = _shown(view.axes[0], part)
     traces = [
         *_band(x, view.lower[0], view.upper[0], "blue", "95 % interval"),
         _dots(_shown(view.X[:, 0], part), view.y, "rows", many=True),
-        *_picks(_shown(view.active_X[:, 0], part), view.active_y),
+        *_picks(_shown(view.active_X[:, 0], part), view.active_y, len(view.stages)),
         _line(x, view.mean[0], "blue", "prediction"),
     ]
     bands = zip(view.lower, view.upper, view.mean, strict=True)
-    frames: list[dict[int, Trace]] = [
-        {0: {"y": rounded(low)}, 1: {"y": rounded(high)}, 5: {"y": rounded(mean)}} for low, high, mean in bands
-    ]
+    frames: list[dict[int, Trace]] = [{0: {"y": low}, 1: {"y": high}, 5: {"y": mean}} for low, high, mean in bands]
     low, high = min(view.y.min(), view.lower[-1].min()), max(view.y.max(), view.upper[-1].max())
     y_axis, x_axis = {"range": _padded(low, high)}, {"range": _shown(view.axes[0][[0, -1]], part)}
-    return {"view": Figure(traces, _layout(part.name, view.target, xaxis=x_axis, yaxis=y_axis), 440, frames)}
-
-
-def _maps(view: PosteriorView) -> dict[str, Figure]:
-    """Two maps: the mean, and half the width of the 95 % interval."""
-    half = (view.upper - view.lower) / 2
-    return {"mean": _map(view, view.mean, "Cividis", view.mean[-1]), "half": _map(view, half, "Viridis", half)}
+    return Figure(traces, _layout(part.name, view.target, xaxis=x_axis, yaxis=y_axis), 440, frames)
 
 
 def _map(view: PosteriorView, values: Floats, colours: str, span: Floats) -> Figure:
     """A map of the values at each position of the slider, with colours over the range of `span`."""
     first, second = view.inputs
     x, y = _shown(view.axes[0], first), _shown(view.axes[1], second)
-    frames = [{0: {"z": np.reshape(rounded(part), (len(y), len(x))).tolist()}} for part in values]
+    frames = [{0: {"z": part.reshape(len(y), len(x))}} for part in values]
     heat = _heat(x, y, frames[0][0]["z"], colours) | {"zmin": float(span.min()), "zmax": float(span.max())}
     rows = _dots(_shown(view.X[:, 0], first), _shown(view.X[:, 1], second), "rows", many=True)
-    spots = _picks(_shown(view.active_X[:, 0], first), _shown(view.active_X[:, 1], second))
+    spots = _picks(_shown(view.active_X[:, 0], first), _shown(view.active_X[:, 1], second), len(view.stages))
     layout = _layout(first.name, second.name, xaxis={"range": [x[0], x[-1]]}, yaxis={"range": [y[0], y[-1]]})
     return Figure([heat | {"zsmooth": "best"}, rows, *spots], layout, 420, frames)
+
+
+def _ahead(ahead: Ahead, target: str) -> Iterator[Figure]:
+    """The last stretches of time, a small figure for each, with one scale for all."""
+    longest = ahead.stretches[0]
+    ends = np.concatenate([ahead.y, longest.y, *(np.append(part.lower, part.upper) for part in ahead.stretches)])
+    scale = {"range": _padded(ends.min(), ends.max())}
+    for part in ahead.stretches:
+        x, known = _shown(part.time, ahead.input), longest.time < part.time[0]
+        before = _shown(np.append(ahead.time, longest.time[known]), ahead.input)
+        traces = [
+            *_band(x, part.lower, part.upper, "blue", "95 % interval"),
+            _line(x, part.mean, "blue", "prediction"),
+            _dots(before, np.append(ahead.y, longest.y[known]), "rows before"),
+            _dots(x, part.y, "rows after") | {"marker": {"color": "@orange", "size": 5}},
+        ]
+        yield Figure(traces, _layout(ahead.input.name, target, xaxis={"nticks": 5}, yaxis=scale), 300)
 
 
 # --- what matters ---
 
 
-def _importance(importance: Importance) -> Figure:
-    """What each input brings to the predictions' variance, as bars with their errors."""
-    shown = importance.effects[: most_important(importance)]
-    traces = []
-    for name, colour, values, errors in (
-        ("alone", "@muted", [part.first for part in shown], [part.first_error for part in shown]),
-        ("alone and with others", "@blue", [part.total for part in shown], [part.total_error for part in shown]),
-    ):
-        bars = _bars(values, [_short_label(part.name) for part in shown], name, colour)
-        traces.append(bars | {"orientation": "h", "error_x": _whiskers(errors, np.minimum(errors, values), "muted")})
+def bars(importance: Importance, most: int) -> Figure:
+    """What each of the most important inputs brings to the predictions' variance, with its standard error."""
+    traces, names = [], [_short_label(part.name) for part in importance.effects[:most]]
+    for name, key, colour in (("alone", "first", "@muted"), ("alone and with others", "total", "@blue")):
+        values = np.array([getattr(part, key) for part in importance.effects[:most]])
+        errors = np.array([getattr(part, f"{key}_error") for part in importance.effects[:most]])
+        whiskers = _whiskers(errors, np.minimum(errors, values), "muted")
+        traces.append(_bars(values, names, name, colour) | {"orientation": "h", "error_x": whiskers})
     axis = {"autorange": "reversed", "type": "category"}
-    layout = _layout("share of the variance", "", yaxis=axis, barmode="group")
-    return Figure(traces, layout, 130 + 40 * max(len(shown), 2))
+    layout = _layout("share of the predictions' variance", "", yaxis=axis, barmode="group")
+    return Figure(traces, layout, 130 + 40 * max(len(names), 2))
 
 
-def _effects(effects: tuple[Effect, ...], target: str) -> Iterator[Figure]:
+def lines(effects: tuple[Effect, ...], target: str) -> Iterator[Figure]:
     """Partial dependence, a small figure for each input, with one scale for all."""
     if not effects:
         return
@@ -182,15 +199,14 @@ def _effects(effects: tuple[Effect, ...], target: str) -> Iterator[Figure]:
             traces[0] |= {"mode": "markers", "error_y": whiskers}
         else:
             traces = [*_band(x, part.lower, part.upper, "blue"), *traces]
-        yield Figure(
-            traces, _layout(part.input.name, target, xaxis=_kind(part.input), yaxis=axis, showlegend=False), 250
-        )
+        layout = _layout(part.input.name, target, xaxis=_kind(part.input), yaxis=axis, showlegend=False)
+        yield Figure(traces, layout, 250)
 
 
 def _interaction(part: Interaction, target: str) -> Figure:
     """The prediction as two inputs change."""
     (x, y), (first, second) = map(_shown, part.values, part.inputs), part.inputs
-    heat = _heat(x, y, rounded(part.mean), "Cividis")
+    heat = _heat(x, y, part.mean, "Cividis")
     heat["colorbar"] |= {"title": {"text": literal(target)}}
     return Figure([heat], _layout(first.name, second.name, xaxis=_kind(first), yaxis=_kind(second)), 360)
 
@@ -198,22 +214,23 @@ def _interaction(part: Interaction, target: str) -> Figure:
 # --- how many rows it needs ---
 
 
-def _learning(curve: LearningCurve, target: str) -> Figure:
+def learning(curve: LearningCurve, target: str) -> Figure:
     """The RMSE of any row or, without rows to judge by, that of the remainder."""
     axis, last = {"type": "log", "exponentformat": "none"}, int(curve.stages[-1])
     if curve.rmse is None or curve.random_rmse is None or curve.random_stages is None:
-        traces = [_line(curve.stages, curve.remainder, "blue", "")]
+        traces = [_line(curve.stages, curve.remainder, "blue", "rows not chosen yet")]
     else:
-        t, drawn = curve.random_stages.tolist(), curve.random_rmse
+        t, drawn = curve.random_stages, curve.random_rmse
         traces = [
             *_band(t, drawn.min(axis=0), drawn.max(axis=0), "orange"),
             _line(t, drawn.mean(axis=0), "orange", "random rows", dash="dash"),
             _line(curve.stages, curve.rmse, "blue", "chosen rows"),
         ]
-        marker = {"color": "@green", "size": 11, "symbol": "diamond"}
-        traces.append({**_dots([last], [curve.finished], "the finished model"), "marker": marker})
-        if curve.noise > 0:
-            traces.append(_line([1, last], [curve.noise] * 2, "grey", "noise", dash="dot"))
+        if np.isfinite(curve.finished):
+            marker = {"color": "@green", "size": 11, "symbol": "diamond"}
+            traces.append({**_dots([last], [curve.finished], "the finished model"), "marker": marker})
+    if curve.noise > 0:
+        traces.append(_line([1, last], [curve.noise] * 2, "grey", "noise", dash="dot"))
     return Figure(traces, _layout("rows kept", f"RMSE, {target}", xaxis=axis, yaxis=axis))
 
 
@@ -231,36 +248,28 @@ def _layout(x: str, y: str, **more: Any) -> dict[str, Any]:
 def _line(x: Any, y: Any, colour: str, name: str, dash: str = "solid") -> Trace:
     """A line through points; a caller may change its mode to markers."""
     style = {"color": f"@{colour}", "width": 2, "dash": dash}
-    x = x.tolist() if isinstance(x, np.ndarray) else list(x)
-    return {"type": "scatter", "mode": "lines", "x": x, "y": rounded(y), "name": name, "line": style}
+    return {"type": "scatter", "mode": "lines", "x": x, "y": y, "name": name, "line": style}
 
 
 def _band(x: Any, low: Floats, high: Floats, colour: str, name: str = "") -> list[Trace]:
     """The area between two curves, as two traces."""
     edge = {"type": "scatter", "mode": "lines", "x": x, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
     fill = {"fill": "tonexty", "fillcolor": f"@{colour}_band", "showlegend": bool(name), "name": name}
-    return [{**edge, "y": rounded(low)}, {**edge, "y": rounded(high), **fill}]
+    return [{**edge, "y": low}, {**edge, "y": high, **fill}]
 
 
-def _whiskers(up: Any, down: Any, colour: str = "blue") -> dict[str, Any]:
+def _whiskers(up: Floats, down: Floats, colour: str = "blue") -> dict[str, Any]:
     """Error bars of these lengths."""
-    ends = {"array": rounded(up), "arrayminus": rounded(down)}
+    ends = {"array": up, "arrayminus": down}
     return {"type": "data", "symmetric": False, **ends, "color": f"@{colour}", "thickness": 1.5, "width": 3}
 
 
-def _bars(x: Any, y: Any, name: str, colour: str, **more: Any) -> Trace:
+def _bars(x: Any, y: Any, name: str, colour: str) -> Trace:
     """Bars; of horizontal ones, y are the labels."""
-    y = list(y) if isinstance(y[0], str) else rounded(y)
-    return {
-        "type": "bar",
-        "x": rounded(x),
-        "y": y,
-        "marker": {"color": colour, "line": {"width": 0}, **more},
-        "name": name,
-    }
+    return {"type": "bar", "x": x, "y": y, "marker": {"color": colour, "line": {"width": 0}}, "name": name}
 
 
-def _heat(x: list[Any], y: list[Any], z: Any, colours: str) -> Trace:
+def _heat(x: Any, y: Any, z: Floats, colours: str) -> Trace:
     """A map of values."""
     bar = {"thickness": 12, "outlinewidth": 0}
     return {"type": "heatmap", "x": x, "y": y, "z": z, "colorscale": colours, "colorbar": bar}
@@ -268,27 +277,31 @@ def _heat(x: list[Any], y: list[Any], z: Any, colours: str) -> Trace:
 
 def _dots(x: Any, y: Any, name: str, many: bool = False) -> Trace:
     """Small points; `many` have fewer on a phone, where they would hide what is behind them."""
-    x, y = (part if isinstance(part, list) else rounded(part) for part in (x, y))
-    marker = {"color": "@dot", "size": 4}
-    trace = {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "name": name}
+    trace = {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": {"color": "@dot", "size": 4}, "name": name}
     return trace | ({"meta": "many"} if many else {})
 
 
-def _picks(x: list[Any], y: Any) -> list[Trace]:
-    """The active rows and a ring for the next one, as two traces; page.js shows as many as the slider says."""
-    spot = {"color": "@text", "size": 7, "line": {"width": 1.2, "color": "@surface"}}
+def _picks(x: Any, y: Any, n_stages: int) -> list[Trace]:
+    """The active rows and a ring for the next one, as two traces; page.js shows as many as the slider says.
+
+    Where no row had to be chosen, there are none: all rows are active.
+    """
+    x, y = (x, y) if n_stages else ([], [])
+    size = float(np.clip(7 * np.sqrt(60 / max(len(x), 1)), 3, 7))  # many are small, to leave what is behind them
+    spot = {"color": "@text", "size": size, "line": {"width": size / 6, "color": "@surface"}}
     ring = {"color": "@clear", "size": 15, "line": {"width": 2.5, "color": "@orange"}}
-    return [
+    traces = [
         {**_dots(x, y, "rows kept"), "marker": spot, "meta": "so far"},
         {**_dots(x, y, "the next"), "marker": ring, "meta": "next"},
     ]
+    return [trace | {"showlegend": bool(n_stages)} for trace in traces]
 
 
-def _shown(values: Floats, part: Input) -> list[Any]:
+def _shown(values: Floats, part: Input) -> Any:
     """Values of an input as an axis shows them: dates as dates, levels by their names."""
     if part.levels:
         return [literal(part.levels[int(place)]) for place in values]
-    return date_texts(values) if part.kind == "date" else rounded(values)
+    return date_texts(values) if part.kind == "date" else values
 
 
 def _kind(part: Input) -> dict[str, Any]:
@@ -312,17 +325,27 @@ def literal(text: str) -> str:
     return escape(text, quote=False)
 
 
-def rounded(values: Any) -> list[Any]:
-    """Numbers rounded to at most 1/2500 of their range, which is finer than can be seen; None for NaN.
+def rounded(value: Any) -> Any:
+    """A tree as JSON, its arrays and lists of numbers rounded to at most 1/2500 of their range; None for NaN.
 
     Examples
     --------
-    >>> rounded(np.array([1000.123456789, 1001.0, np.nan]))
-    [1000.1235, 1001.0, None]
+    >>> rounded({"y": np.array([1000.123456789, 1001.0, np.nan])})
+    {'y': [1000.1235, 1001.0, None]}
     """
-    values = np.asarray(values, dtype=np.float64)
-    finite = values[np.isfinite(values)]
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    if isinstance(value, Figure):
+        return rounded(vars(value))
+    if not isinstance(value, list | np.ndarray):
+        return value
+    if not len(value):
+        return []
+    if isinstance(value, list) and not isinstance(value[0], float | int | np.number):
+        return [rounded(part) for part in value]
+    numbers = np.asarray(value, dtype=np.float64)
+    finite = numbers[np.isfinite(numbers)]
     spread = float(np.ptp(finite)) if finite.size else 0.0
     spread = spread or float(np.abs(finite).max(initial=0.0)) or 1.0
-    numbers: list[Any] = (np.round(values, int(np.ceil(3.4 - np.log10(spread)))) + 0.0).tolist()
-    return numbers if finite.size == values.size else [value if np.isfinite(value) else None for value in numbers]
+    found: list[Any] = (np.round(numbers, int(np.ceil(3.4 - np.log10(spread)))) + 0.0).tolist()
+    return found if finite.size == numbers.size else [number if np.isfinite(number) else None for number in found]

@@ -66,8 +66,6 @@ class Importance:
     effects: tuple[InputEffect, ...]
     pairs: tuple[Pair, ...]
     """Pairs of inputs that act together, the strongest first."""
-    n_rows: int
-    """Rows of each of the two samples."""
 
     def __str__(self) -> str:
         width = max(5, *(len(effect.name) for effect in self.effects))
@@ -78,11 +76,6 @@ class Importance:
             lines.append(f"{effect.name:{width}}  {all_words:>13}  {alone:>13}")
         lines += [f"{' and '.join(pair.names)} together: {pair.share:.3f} ± {pair.error:.3f}" for pair in self.pairs]
         return "\n".join(lines)
-
-    @property
-    def shares(self) -> tuple[tuple[str, float], ...]:
-        """The inputs and their total effects."""
-        return tuple((effect.name, effect.total) for effect in self.effects)
 
     def as_dict(self) -> dict[str, dict[str, float]]:
         """Return the effects by the names of the inputs, for JSON or a data frame."""
@@ -99,18 +92,9 @@ def importance(
 ) -> Importance:
     """Measure what each input brings to the variance of predictions. O(inputs) predictions of up to `N_ROWS` rows.
 
-    Parameters
-    ----------
-    predict : callable
-        Predictions of one target, of shape (rows,), for rows of shape (rows, d).
-    X : array of shape (n, d), or rows that are read when they are asked for
-        Rows as they occur.
-    inputs : sequence of Input
-        The columns of X that belong together.
-    generator : numpy.random.Generator
-    n_predictions : int
-        About how many predictions are made; no fewer than `LEAST_ROWS` for every input, unless that makes more than
-        `MOST_PREDICTIONS`.
+    `predict` returns predictions of one target, of shape (rows,), for rows such as those of X, of shape (n, d). About
+    `n_predictions` are made; no fewer than `LEAST_ROWS` for every input, unless that makes more than
+    `MOST_PREDICTIONS`.
     """
     least = int(np.clip(MOST_PREDICTIONS // len(inputs), FEWEST_ROWS, LEAST_ROWS))
     n = int(np.clip(n_predictions // (len(inputs) + 2), least, N_ROWS))
@@ -131,8 +115,13 @@ def importance(
         share, error = _estimate(partial(_together_at, f_A, f_B, np.array([both, f_AB[i], f_AB[j]])), draws)
         pairs.append(Pair((inputs[i].name, inputs[j].name), float(share), float(error)))
     shown = [pair for pair in pairs if pair.share > max(WORTH, 2 * pair.error)]
-    order = sorted(effects, key=lambda effect: -effect.total)
-    return Importance(tuple(order), tuple(sorted(shown, key=lambda pair: -pair.share)), n)
+    effects.sort(key=lambda effect: -effect.total)
+    return Importance(tuple(effects), tuple(sorted(shown, key=lambda pair: -pair.share)))
+
+
+def totals(importance: Importance) -> tuple[tuple[str, float], ...]:
+    """The inputs and their total effects, the most important first."""
+    return tuple((effect.name, effect.total) for effect in importance.effects)
 
 
 def _estimate(statistic: Callable[[Indices | slice], Floats], draws: Indices) -> tuple[Floats, Floats]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -14,20 +13,18 @@ from scipy.stats import binom
 from .. import metrics
 from ..core.types import Floats, Indices, Mask
 from ..fitting.fitted import Fitted
-from ..posteriors import Posterior, RowsOfFit
+from ..posteriors import RowsOfFit
 from ..posteriors.calibration import COVERAGES, shares_inside
 from ..posteriors.predictive import Distribution, Predictive
 from .inputs import Input, date_texts
 from .rows import HOW, LabelledRows, Material
-from .words import bars_of, readable
+from .words import bars_of
 
 N_JUDGES = 2000  # rows that judge the model, drawn at random: coverage to about 1 %, and few enough dots to draw
 LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])  # probabilities of the intervals that are counted
 LEVEL = 0.95  # probability of the intervals that are drawn, and of the ranges that chance allows
 N_GROUPS = 6  # most groups of rows: their labels fit under a figure on a phone
 FEWEST = 20  # rows of a group, on average: chance alone then takes up to three of them out of their 95 % intervals
-FEWEST_OUTSIDE = 5  # rows outside the data from which on they are a group of their own
-N_PIT = (20, 10, 5)  # parts of the distribution: the first number that leaves FEWEST rows to each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +57,14 @@ def by_level(shares: tuple[float, ...] | Floats) -> dict[str, float]:
 class Shares:
     """Shares of rows that have a property, with what chance allows if error bars are honest; arrays of shape (parts,).
 
-    The property is to lie in an interval of a given probability, of all rows or of a group of them.
+    The property is to lie in an interval of a given probability, of all rows or of a group of them. Chance allows a
+    range that holds the share with a probability of at least 95 %, and at most 2.5 % are left out on either side.
+
+    Examples
+    --------
+    >>> one = Shares.of("level", ["95 %"], np.array([100]), np.array([97]), np.array([0.95]))
+    >>> one.shares.tolist(), one.low.tolist(), one.high.tolist(), one.is_allowed.tolist()
+    ([0.97], [0.9], [0.99], [True])
     """
 
     by: str
@@ -72,25 +76,13 @@ class Shares:
     honest: Floats
     """The probability of the property."""
     low: Floats
-    """The lower end of the range that chance allows, with 95 % probability."""
     high: Floats
-    """The upper end of that range."""
 
     @classmethod
     def of(cls, by: str, labels: Sequence[str], counts: Indices, having: Indices, honest: Floats) -> Shares:
         """Of every part, `having` of its rows have the property."""
-        return cls(by, tuple(labels), counts, having / counts, honest, *chance(counts, honest))
-
-    @classmethod
-    def of_groups(cls, by: str, labels: Sequence[str], group: Indices, inside: Mask) -> Shares | None:
-        """The shares in their 95 % intervals of groups of rows; None for fewer than two groups, or few rows.
-
-        `group` has the place of every row's group among the labels, `inside` whether a target is in its interval.
-        """
-        if len(labels) < 2 or len(group) < 2 * FEWEST:
-            return None
-        counts, having = (np.bincount(group, weights, minlength=len(labels)) for weights in (None, inside))
-        return cls.of(by, labels, counts, having, np.full(len(labels), LEVEL))
+        low, high = (binom(counts, honest).ppf(end) / counts for end in (0.025, 0.975))
+        return cls(by, tuple(labels), counts, having / counts, honest, low, high)
 
     @property
     def is_allowed(self) -> Mask:
@@ -103,15 +95,6 @@ def by_probability(pit: Floats) -> Shares:
     having = (np.abs(2 * pit - 1) <= LEVELS[:, None]).sum(axis=1)
     names = [f"{100 * level:.0f} %" for level in LEVELS]
     return Shares.of("probability", names, np.full(len(LEVELS), len(pit)), having, LEVELS)
-
-
-def by_part(pit: Floats) -> Shares:
-    """The shares of PIT values in intervals of equal length from 0 to 1."""
-    count = next((count for count in N_PIT if len(pit) >= FEWEST * count), N_PIT[-1])
-    edges = np.linspace(0, 100, count + 1)
-    names = [f"{low:.0f} to {high:.0f} %" for low, high in pairwise(edges)]
-    having = np.histogram(pit, count, (0, 1))[0]
-    return Shares.of("place in the distribution", names, np.full(count, len(pit)), having, np.full(count, 1 / count))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,59 +114,38 @@ class Judgement(Scores):
     mean: Floats
     pit: Floats
     """The cumulative probability of each target in its predictive distribution."""
-    mean_rmse: float | None
-    """The RMSE of the mean function alone; None if it is a constant."""
     r2: float
     """One minus the squared errors' share of the variance; NaN where the targets are all the same."""
     levels: Shares
     """The shares in the intervals of each probability."""
-    parts: Shares
-    """The shares of PIT values in parts of the distribution."""
     regions: Shares | None
     """The coverage by the input that matters most; None for too few rows."""
-    distances: Shares | None
-    """The coverage by novelty; None for too few rows."""
     n_outside: int | None
     """How many of the rows lie outside the data, by their novelty; None if the model does not say what is outside."""
     outside: float | None
     """The novelty above which a row lies outside the data."""
 
     @classmethod
-    def compare(
+    def of_rows(
         cls,
         how: str,
         X: Floats,
         y: Floats,
         predictive: Distribution,
         fitted: Fitted,
-        offset: Floats,
+        generator: np.random.Generator,
         matters: Input | None = None,
-        drawn: Indices | slice = slice(None),
         n_given: int | None = None,
     ) -> Self:
-        """Compare predictions of some rows with their targets.
+        """Compare the predictions that a model has made of some rows with their targets y.
 
-        Parameters
-        ----------
-        how : str
-            The field of that name.
-        X, y : arrays of shape (rows, d) and (rows,)
-        predictive : Distribution
-            The predicted distributions of the target, in its units, with novelties.
-        fitted : Fitted
-            The model that predicted the rows.
-        offset : array of shape (rows,)
-            What its mean function alone predicts.
-        matters : Input, optional
-            The input that rows are grouped by; by default they are grouped by the prediction.
-        drawn : array of int, optional
-            The rows to draw; by default all. All rows count in the numbers.
-        n_given : int, optional
-            The field of that name; by default the number of rows.
+        The generator is for the rows that are drawn in pictures, where there are many. Rows are grouped by the input
+        that matters or, by default, by the prediction; `how` and `n_given` are the fields of these names.
         """
-        assert predictive.novelty is not None
+        novelty = fitted.posterior.novelty(X) if predictive.novelty is None else predictive.novelty
         mean, pit = predictive.mean[:, 0], predictive.cumulative(y[:, None])[:, 0]
-        scores, bars, inside = Scores.of("sodalite", y, predictive), bars_of(fitted.posterior), is_inside(pit)
+        scores, bars = Scores.of("sodalite", y, predictive), bars_of(fitted.posterior)
+        drawn = np.sort(generator.permutation(len(y))[:N_JUDGES])
         outside, spread = None if bars is None else bars.outside, float(np.var(y))
         return cls(
             **vars(scores),
@@ -193,13 +155,10 @@ class Judgement(Scores):
             y=y[drawn],
             mean=mean[drawn],
             pit=pit[drawn],
-            mean_rmse=None if fitted.mean_function.is_constant else metrics.rmse(y, offset),
             r2=1 - scores.rmse**2 / spread if spread > 0 else float("nan"),
             levels=by_probability(pit),
-            parts=by_part(pit),
-            regions=by_region(X, mean, inside, matters),
-            distances=by_distance(predictive.novelty, inside, outside),
-            n_outside=None if outside is None else int((predictive.novelty > outside).sum()),
+            regions=by_region(X, mean, is_inside(pit), matters),
+            n_outside=None if outside is None else int((novelty > outside).sum()),
             outside=outside,
         )
 
@@ -241,33 +200,11 @@ def judge(material: Material, generator: np.random.Generator, matters: Input | N
 
     `matters` is the input that rows are grouped by; None to group them by the prediction.
     """
-    rows = material.judges.some(N_JUDGES, generator)
-    offset, y = material.shift + rows.own_offset, material.in_units(rows.y, rows.own_offset)
-    on_scale, target = (
-        predict(material, rows).in_units(offset[:, None], np.array([material.unit])),
-        material.fitted.target,
-    )
-    predictive, offset = target.distribution(on_scale), target.undone(offset)
-    n_given = len(material.judges)
-    return Judgement.compare(material.how, rows.X, y, predictive, material.fitted, offset, matters, n_given=n_given)
-
-
-def judge_held_out(
-    fitted: Fitted,
-    X: Floats,
-    y: Floats,
-    predictive: Distribution,
-    generator: np.random.Generator,
-    matters: Input | None = None,
-) -> Judgement:
-    """How good the predictions `predictive`, in units of y, are of rows that were held out of a fit.
-
-    The generator is for the rows that are drawn in pictures where there are many, `matters` as in `judge`.
-    """
-    offset = fitted.target.undone(np.zeros((len(y), 1)) + fitted.scaling.mean + fitted.mean_function(X))
-    drawn = np.sort(generator.permutation(len(y))[:N_JUDGES])
-    predictive = with_novelty(predictive, fitted.posterior, X)
-    return Judgement.compare("held out", X, y, predictive, fitted, offset[:, 0], matters, drawn)
+    rows, fitted = material.judges.some(N_JUDGES, generator), material.fitted
+    offset, n = material.shift + rows.own_offset, len(material.judges)
+    on_scale = predict(material, rows).in_units(offset[:, None], np.array([material.unit]))
+    predictive, y = fitted.target.distribution(on_scale), material.in_units(rows.y, rows.own_offset)
+    return Judgement.of_rows(material.how, rows.X, y, predictive, fitted, generator, matters, n_given=n)
 
 
 def predict(material: Material, rows: LabelledRows) -> Predictive:
@@ -279,8 +216,6 @@ def predict(material: Material, rows: LabelledRows) -> Predictive:
     if material.how == "unseen":
         least = np.sqrt(max(material.selection.noise_floor, np.finfo(np.float64).tiny))
         predictive = of_target(posterior.predictive(rows.X), rows.target)
-        if predictive.novelty is None:
-            predictive = predictive.with_novelty(posterior.novelty(rows.X))
         return replace(predictive, std=np.maximum(predictive.std, least))
     of_fit = RowsOfFit(rows.X, rows.Y, material.noise(rows), rows.place, material.active.X)
     left_out = posterior.left_out(of_fit) if material.whole and material.how == "left out" else None
@@ -290,81 +225,39 @@ def predict(material: Material, rows: LabelledRows) -> Predictive:
     return of_target(posterior.predictive_left_out(of_fit, left_out), rows.target)
 
 
-def with_novelty(predictive: Distribution, posterior: Posterior, X: Floats) -> Distribution:
-    """Predictive distributions at X with the novelties, which a posterior may not return along with them."""
-    return predictive if predictive.novelty is not None else predictive.with_novelty(posterior.novelty(X))
-
-
 def of_target(predictive: Predictive, target: int) -> Predictive:
     """The distribution of one of several targets."""
     arrays = {name: part[:, [target]] for name, part in vars(predictive).items() if getattr(part, "ndim", 0) == 2}
     return replace(predictive, **arrays, targets=[predictive.targets[target]])
 
 
-def chance(counts: Indices, probability: Floats) -> tuple[Floats, Floats]:
-    """The range of the share of so many rows that have a property with this probability, each independently.
-
-    It holds the share with a probability of at least 95 %, and no more than 2.5 % on either side are left out.
-
-    Examples
-    --------
-    >>> low, high = chance(np.array([100, 1000]), np.array([0.95, 0.95]))
-    >>> low.tolist(), high.tolist()
-    ([0.9, 0.936], [0.99, 0.963])
-    """
-    low, high = (binom(counts, probability).ppf(end) / counts for end in (0.025, 0.975))
-    return low, high
-
-
 def by_region(X: Floats, mean: Floats, inside: Mask, part: Input | None) -> Shares | None:
-    """The coverage by an input, or by the prediction if there is none that could be compared; None for few rows.
+    """The coverage by an input, or by the prediction if the input makes no two groups; None for few rows.
 
-    Parameters
-    ----------
-    X : array of shape (rows, d)
-    mean : array of shape (rows,)
-        Predictions, in units of the target.
-    inside : array of shape (rows,)
-    part : Input or None
+    X has shape (rows, d), the predictions `mean` and whether each target is in its 95 % interval, (rows,).
     """
     if part is None:
-        group = _by_value(mean)
-        return Shares.of_groups("prediction", _ranges(mean, group), group, inside)
-    if part.kind == "levels":
-        name = part.name
-        group, labels = _by_level(part.values(X).astype(int), part.levels)
+        by, values = "prediction", mean
     else:
-        name = f"mean target by {part.name}" if part.levels else part.name
-        values = X[:, part.places[0]] if part.levels else part.values(X)
+        by = f"mean target by {part.name}" if part.kind == "means" else part.name
+        values = X[:, part.places[0]] if part.kind == "means" else part.values(X)
+    if part is not None and part.kind == "levels":
+        group, labels = _by_level(values.astype(int), part.levels)
+    else:
         group = _by_value(values)
-        labels = _ranges(values, group, is_date=part.kind == "date")
-    return Shares.of_groups(name, labels, group, inside) or by_region(X, mean, inside, None)
-
-
-def by_distance(novelty: Floats, inside: Mask, outside: float | None) -> Shares | None:
-    """The coverage by novelty, rows outside the data apart if there are some; None for few rows.
-
-    Parameters
-    ----------
-    novelty, inside : arrays of shape (rows,)
-    outside : float or None
-        The novelty above which a row is outside the data; None if that is not known.
-    """
-    far = novelty > (np.inf if outside is None else outside)
-    if far.sum() < FEWEST_OUTSIDE or far.all():
-        far = np.zeros(len(novelty), dtype=bool)
-    group = np.empty(len(novelty), dtype=np.intp)
-    group[~far] = _by_value(novelty[~far])
-    labels = _ranges(100 * novelty[~far], group[~far], digits=2)
-    group[far] = len(labels)
-    return Shares.of_groups("novelty", [*labels, *["outside the data"] * bool(far.any())], group, inside)
+        labels = _ranges(values, group, is_date=part is not None and part.kind == "date")
+    if len(labels) < 2 and part is not None:
+        return by_region(X, mean, inside, None)
+    if len(labels) < 2 or len(group) < 2 * FEWEST:
+        return None
+    counts, having = (np.bincount(group, weights, minlength=len(labels)) for weights in (None, inside))
+    return Shares.of(by, labels, counts, having, np.full(len(labels), LEVEL))
 
 
 def _by_level(level: Indices, names: tuple[str, ...]) -> tuple[Indices, list[str]]:
     """The group of every row, of shape (rows,), and the groups' names: the most frequent levels, then the others."""
     counts = np.bincount(level, minlength=len(names))
-    some = np.argsort(-counts, kind="stable")
-    some = some[counts[some] > 0]
+    some = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     kept = np.sort(some if len(some) <= N_GROUPS else some[: N_GROUPS - 1])
     group = np.full(len(names), len(kept))
     group[kept] = np.arange(len(kept))
@@ -381,21 +274,14 @@ def _by_value(values: Floats) -> Indices:
     return np.asarray(np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)[1])
 
 
-def _ranges(values: Floats, group: Indices, is_date: bool = False, digits: int | None = None) -> list[str]:
-    """The least and the largest value of every group, in words.
-
-    They are rounded to so many digits or, by default, to a fraction of the narrowest group.
-    """
-    parts = [values[group == place] for place in range(int(group.max()) + 1)]
-    widths = [float(np.ptp(part)) for part in parts if np.ptp(part) > 0]
-    decimals = int(np.ceil(0.5 - np.log10(min(widths)))) if widths else None
-
-    def shown(value: float) -> str:
-        if is_date:
-            return date_texts(np.array([value]))[0][:10]
-        if digits is not None:
-            return readable(value, digits)
-        return f"{value if decimals is None else round(value, decimals) + 0.0:,.12g}"
-
-    ends = [(shown(float(part.min())), shown(float(part.max()))) for part in parts]
-    return [low if low == high else f"{low} to {high}" for low, high in ends]
+def _ranges(values: Floats, group: Indices, is_date: bool = False) -> list[str]:
+    """The least and the largest value of every group, in words, rounded to a fraction of the narrowest group."""
+    ends = np.array([(part.min(), part.max()) for part in (values[group == at] for at in range(group.max() + 1))])
+    widths = [width for width in np.ptp(ends, axis=1).tolist() if width > 0]
+    if is_date:
+        texts = [[text[:10] for text in date_texts(pair)] for pair in ends]
+    else:
+        if widths:
+            ends = np.round(ends, int(np.ceil(0.5 - np.log10(min(widths))))) + 0.0
+        texts = [[f"{value:,.12g}" for value in pair] for pair in ends.tolist()]
+    return [low if low == high else f"{low} to {high}" for low, high in texts]

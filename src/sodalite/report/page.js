@@ -10,8 +10,8 @@
   // Colours are names such as "@blue"; what they are depends on the light.
   const theme = () => {
     const style = getComputedStyle(document.documentElement);
-    const found = {};
-    const colour = (name) => (found[name] ??= style.getPropertyValue("--" + name).trim());
+    const known = {};
+    const colour = (name) => (known[name] ??= style.getPropertyValue("--" + name).trim());
     const themed = (value) => {
       if (typeof value === "string") return value.startsWith("@") ? colour(value.slice(1)) : value;
       if (Array.isArray(value)) return typeof value[0] === "object" ? value.map(themed) : value;
@@ -55,22 +55,22 @@
     }, []).join("<br>");
   };
 
-  const axis = (given, colour, pixels) => ({
+  const axis = (own, colour, pixels) => ({
     gridcolor: colour("line"), linecolor: colour("line"), tickcolor: colour("line"), ticks: "outside", ticklen: 4,
-    zeroline: false, automargin: true, ...given,
-    ...(given.ticktext?.length > pixels / CROWDED ? { tickfont: { size: 9 } } : {}),
-    title: { standoff: 8, ...(given.title ?? {}), text: wrapped(given.title?.text ?? "", pixels) },
+    zeroline: false, automargin: true, ...own,
+    ...(own.ticktext?.length > pixels / CROWDED ? { tickfont: { size: 9 } } : {}),
+    title: { standoff: 8, ...(own.title ?? {}), text: wrapped(own.title?.text ?? "", pixels) },
   });
 
   const layout = (key, figure, { colour, themed }) => {
-    const made = themed(figure.layout);
+    const styled = themed(figure.layout);
     const { clientWidth, clientHeight } = document.getElementById(key);
-    const room = { x: clientWidth * (made.yaxis?.type === "category" ? 0.5 : 0.75), y: clientHeight * 0.75 };
-    for (const name of Object.keys(made)) {
-      if (/^[xy]axis/.test(name)) made[name] = axis(made[name], colour, room[name[0]]);
+    const room = { x: clientWidth * (styled.yaxis?.type === "category" ? 0.5 : 0.75), y: clientHeight * 0.75 };
+    for (const name of Object.keys(styled)) {
+      if (/^[xy]axis/.test(name)) styled[name] = axis(styled[name], colour, room[name[0]]);
     }
     return {
-      ...made,
+      ...styled,
       ...(printing ? { width: clientWidth, height: clientHeight } : { autosize: true }),
       paper_bgcolor: colour("clear"),
       plot_bgcolor: colour("clear"),
@@ -78,9 +78,9 @@
       hoverlabel: { bgcolor: colour("surface"), bordercolor: colour("line"), font: { color: colour("text") } },
       legend: {
         orientation: "h", y: 1.02, yanchor: "bottom", x: 0, xanchor: "left", bgcolor: colour("clear"),
-        traceorder: "normal", font: { size: narrow.matches ? 10.5 : 12 },
+        traceorder: "normal", itemsizing: "constant", font: { size: narrow.matches ? 10.5 : 12 },
       },
-      margin: { l: 52, ...made.margin },
+      margin: { l: 52, ...styled.margin },
       dragmode: false,
     };
   };

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
+import numpy as np
+
 from ..core.optional import require
+from .ahead import Ahead
 from .build import Report
-from .figures import figures_of, most_important
+from .figures import figures_of, most_important, rounded
 from .summary import simple_name
-from .words import CRITERIA, coverages_words, listed, readable
+from .words import CRITERIA, listed, readable
 
 MOST_NUMBERS = 30  # numbers of a kernel's parameter that are printed; of more, the first few
 FILTERS = {
@@ -18,7 +21,6 @@ FILTERS = {
     "count": lambda value: f"{value:,}",
     "percent": lambda share: f"{100 * share:.1f} %",
     "listed": listed,
-    "coverages": coverages_words,
     "simple_name": simple_name,
     "abridged": lambda kernel: abridged(kernel),
     "rows": lambda count: f"{count:,} row{'s' * (count != 1)}",
@@ -59,11 +61,12 @@ def to_html(report: Report) -> str:
         curve=report.curve,
         view=report.view,
         figures=figures,
+        stretches=None if report.ahead is None else _table(report.ahead),
         n_bars=most_important(report.importance),
         chosen_as=CRITERIA.get(report.summary.criterion, report.summary.criterion),
         labels=labels,
         content={
-            "figures": {key: vars(part) for key, part in figures.items()},
+            "figures": rounded(figures),
             "stages": [] if report.view is None else report.view.stages.tolist(),
             "labels": labels,
         },
@@ -72,6 +75,17 @@ def to_html(report: Report) -> str:
         script=_file("page.js"),
     )
     return text
+
+
+def _table(ahead: Ahead) -> tuple[list[str], list[list[str]]]:
+    """The errors of forecasts of the last stretches of time, as the head and the rows of a table."""
+    names = list(ahead.stretches[0].simple)
+    head = ["stretch", "from", "rows drawn", "RMSE", *(f"of {name}" for name in names), "in 95 % intervals"]
+    rows = []
+    for part in ahead.stretches:
+        errors = [readable(rmse, 4) for rmse in (part.rmse, *(part.simple.get(name, np.nan) for name in names))]
+        rows.append([part.words, part.begin, f"{len(part.time):,}", *errors, f"{100 * part.coverage:.0f} %"])
+    return head, rows
 
 
 def slider_labels(report: Report) -> list[str]:
@@ -95,9 +109,9 @@ def abridged(kernel: str) -> str:
     'RBF(length_scale=[0, 1, 2, 3, 4, 5 and 294 more])'
     """
 
-    def cut(found: re.Match[str]) -> str:
-        parts = found[1].split(", ")
-        return found[0] if len(parts) <= MOST_NUMBERS else f"[{', '.join(parts[:6])} and {len(parts) - 6} more]"
+    def cut(match: re.Match[str]) -> str:
+        parts = match[1].split(", ")
+        return match[0] if len(parts) <= MOST_NUMBERS else f"[{', '.join(parts[:6])} and {len(parts) - 6} more]"
 
     return re.sub(r"\[([^][]*)\]", cut, kernel)
 

@@ -75,13 +75,8 @@ def posterior_view(
 ) -> PosteriorView | None:
     """Compute the function at some stages; None if fewer than two of several inputs are numbers.
 
-    Parameters
-    ----------
-    material : Material
-    stages : Stages
-    generator : numpy.random.Generator
-    names : sequence of str
-        The inputs, those that matter most first: of more than two, the first two that are numbers are drawn.
+    `names` are those of the inputs, those that matter most first: of more than two, the first two that are numbers are
+    drawn.
     """
     plain, by_name = material.plain, {part.name: part for part in material.inputs}
     inputs = material.inputs if plain else tuple(by_name[name] for name in names if by_name[name].is_axis)[:2]
@@ -149,7 +144,11 @@ def effects(material: Material, names: Sequence[str], generator: np.random.Gener
     for part in (by_name[name] for name in names):
         values = _values(material, part, N_EFFECT)
         grid = _grid(background.X, (part,), (values,))
-        offset, lines = material.offset_at(grid), _interval_without_noise(material, grid)
+        offset, predictive = material.offset_at(grid), of_target(material.posterior.predictive(grid), background.target)
+        latent, std = np.sqrt(material.posterior.mean_and_variance(grid)[1]), predictive.std[:, 0]
+        share = np.divide(latent, std, out=np.zeros(len(std)), where=std > 0)
+        middle, ends = predictive.mean[:, 0], (predictive.quantiles(ENDS)[:, 0] - predictive.mean).T * share
+        lines = (middle, *(middle + end for end in ends))
         averages = (material.in_units(line, offset).reshape(len(values), -1).mean(axis=1) for line in lines)
         drawn.append(Effect(part, values, *averages))
     return tuple(drawn)
@@ -194,16 +193,6 @@ def _grid(rows: Floats, parts: Sequence[Input], axes: Sequence[Floats]) -> Float
     for part, values in zip(parts, points, strict=True):
         part.put(grid, np.repeat(values, len(rows)))
     return grid
-
-
-def _interval_without_noise(material: Material, X: Floats) -> tuple[Floats, Floats, Floats]:
-    """Means, and the lower and upper ends of 95 % intervals of the function itself, scaled; each of shape (rows,)."""
-    predictive = of_target(material.posterior.predictive(X), material.pool.target)
-    latent = np.sqrt(material.posterior.mean_and_variance(X)[1])
-    mean, std = predictive.mean[:, 0], predictive.std[:, 0]
-    share = np.divide(latent, std, out=np.zeros(len(std)), where=std > 0)
-    lower, upper = (predictive.quantiles(ENDS)[:, 0] - predictive.mean).T * share
-    return mean, mean + lower, mean + upper
 
 
 def _axis(material: Material, part: Input, count: int, trim: bool) -> Floats:

@@ -24,7 +24,7 @@ HOW = {
     "held out": "rows held out of the fit, predicted before the model had seen them",
     "unseen": "rows that the fit has not seen",
     "left out": "rows of the fit, each predicted from the others",
-    "unsure": "of the rows given, which the fit may have seen; those that it keeps are predicted from the others",
+    "unsure": "rows that the fit may have seen; those that it keeps are predicted from the others",
     "active": "rows that the model keeps, each predicted from the others",
 }
 """Which rows judge a model, in words."""
@@ -89,13 +89,13 @@ class Material:
     whole: bool
     """Whether `pool` has more than the active rows."""
     shown: LabelledRows
-    """Rows to draw: those that were given, else `pool`."""
+    """Rows to draw: those of the user, else `pool`."""
     judges: LabelledRows
     """Rows that the model is judged by."""
     how: str
     """Which rows the judges are: a key of `HOW`."""
     n_given: int = 0
-    """Rows that were given beside the model."""
+    """Rows of the user."""
     n_unseen: int = 0
     """How many of these the fit has not seen; 0 where that is not known."""
 
@@ -149,36 +149,39 @@ class Material:
 
 
 def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) -> Material:
-    """A fitted model's rows and those that were given, sorted by whether the fit has seen them.
+    """A fitted model's rows and those of a user, sorted by whether the fit has seen them.
 
     Unseen rows judge the model, if there are enough of them. If not, rows of the fit do, each predicted from the
-    others; of these, those that the mean function has not seen, if there are some.
-
-    Parameters
-    ----------
-    model : GreedyGPRegressor
-        Fitted, or loaded from a file.
-    X, y : array-like of shape (n, d), (n,) or (n, q), optional
-        Rows to judge the model by. Those that the model was fitted to are found among them.
-    target : int
-        Which target, of several.
+    others; of these, those that the mean function has not seen, if there are some. X, of shape (n, d), and y, of shape
+    (n,) or (n, q), are the rows of the user: those that the model was fitted to are found among them.
     """
     fitted = model.fitted_
     check_target(target, fitted.q)
-    active, own = _active_rows(fitted, target), _rows_of_fit(fitted, target)
+    m, rows, chosen, noise = len(fitted.selection), fitted.rows, fitted.selection.indices, np.zeros(fitted.n_rows)
+    if rows is not None and rows.alpha is not None:
+        noise = np.asarray(rows.alpha)
+    alpha = np.zeros(m) if rows is None else noise[chosen]
+    X_active = np.asarray(fitted.X_active, dtype=np.float64)
+    active = _labelled(fitted, X_active, fitted.y_active, fitted.targets_active, alpha, np.arange(m), target)
+    own = None
+    if rows is not None:  # read into memory if they are in a file
+        X_own, Y = (np.asarray(part, dtype=np.float64) for part in (rows.X, rows.y))
+        targets = None if fitted.targets is None else np.asarray(fitted.targets)
+        place = np.full(fitted.n_rows, -1)
+        place[chosen] = np.arange(m)
+        own = _labelled(fitted, X_own, Y, targets, noise, place, target)
     pool = active if own is None else own
-    judges = pool if own is None or fitted.judges is None else own.take(fitted.judges)
-    chosen = replace(fitted.selection, indices=np.arange(len(active)))
+    selection = replace(fitted.selection, indices=np.arange(m))
     material = Material(
         fitted=fitted,
-        base=SubsetOfData.condition(Evidence(fitted.posterior.kernel, ArrayRows(active.X, active.Y), chosen)),
+        base=SubsetOfData.condition(Evidence(fitted.posterior.kernel, ArrayRows(active.X, active.Y), selection)),
         inputs=inputs_of(model),
         name=targets_of(model)[target],
         active=active,
         pool=pool,
         whole=own is not None,
         shown=pool,
-        judges=judges,
+        judges=pool if own is None or fitted.judges is None else own.take(fitted.judges),
         how="active" if own is None else "left out",
     )
     if X is None:
@@ -198,27 +201,6 @@ def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) ->
     return replace(material, judges=own.take(fair if len(fair) else seen))
 
 
-def _active_rows(fitted: Fitted, target: int) -> LabelledRows:
-    """The active rows, in the order of their choice."""
-    m, X = len(fitted.selection), np.asarray(fitted.X_active, dtype=np.float64)
-    own = None if fitted.rows is None else fitted.rows.alpha
-    alpha = np.zeros(m) if own is None else own[fitted.selection.indices]
-    return _labelled(fitted, X, fitted.y_active, fitted.targets_active, alpha, np.arange(m), target)
-
-
-def _rows_of_fit(fitted: Fitted, target: int) -> LabelledRows | None:
-    """All rows of the fit, read into memory if they are in a file; None if the model does not hold them."""
-    own = fitted.rows
-    if own is None:
-        return None
-    X, Y = (np.asarray(part, dtype=np.float64) for part in (own.X, own.y))
-    alpha = np.zeros(fitted.n_rows) if own.alpha is None else np.asarray(own.alpha)
-    targets = None if fitted.targets is None else np.asarray(fitted.targets)
-    place = np.full(fitted.n_rows, -1)
-    place[fitted.selection.indices] = np.arange(len(fitted.selection))
-    return _labelled(fitted, X, Y, targets, alpha, place, target)
-
-
 def _labelled(
     fitted: Fitted, X: Floats, Y: Floats, original: Floats | None, alpha: Floats, place: Indices, target: int
 ) -> LabelledRows:
@@ -228,7 +210,7 @@ def _labelled(
 
 
 def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
-    """Rows that were given, with scaled targets; their places are not known yet."""
+    """Rows of a user, with scaled targets; their places are not known yet."""
     if y is None:
         raise ValueError("y must be given with X: without the targets, rows say nothing about how good a model is.")
     X = np.asarray(encoded_rows(model, X)[0], dtype=np.float64)
@@ -250,7 +232,7 @@ def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
 
 
 def _as_fitted(model: FittedModel, extra: LabelledRows, known: LabelledRows) -> LabelledRows:
-    """The rows given, those of the fit with the mean targets of levels that the fit saw.
+    """Rows of a user, those of the fit among them with the mean targets of levels that the fit saw.
 
     The fit's own means are cross-fitted, and would not be recognised by others.
     """

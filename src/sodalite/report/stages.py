@@ -156,7 +156,13 @@ def learning_curve(material: Material, stages: Stages, generator: np.random.Gene
     )
     if not material.whole:
         return curve
-    judges, weights = _judges(material, generator)
+    # The judges are a sample, stratified into active and other rows; each of them stands for so many rows.
+    parts = [np.flatnonzero(material.judges.place >= 0), np.flatnonzero(material.judges.place < 0)]
+    taken = [generator.permutation(part)[:N_JUDGES] for part in parts]
+    weights = np.concatenate(
+        [np.full(len(some), len(part) / max(len(some), 1)) for some, part in zip(taken, parts, strict=True)]
+    )
+    judges = material.judges.take(np.concatenate(taken))
 
     def rmse(part: Stages, rows: LabelledRows, at: Indices) -> Floats:
         squares = np.square(part.errors(rows, at))
@@ -169,12 +175,3 @@ def learning_curve(material: Material, stages: Stages, generator: np.random.Gene
         placed = replace(judges, place=match(subset, judges))
         drawn.append(rmse(Stages.of_rows(material.kernel, subset), placed, at))
     return replace(curve, rmse=rmse(stages, judges, shown), random_stages=at, random_rmse=np.array(drawn))
-
-
-def _judges(material: Material, generator: np.random.Generator) -> tuple[LabelledRows, Floats]:
-    """A sample of the judges, stratified into active and other rows, and how many rows each of them stands for."""
-    rows = material.judges
-    parts = [np.flatnonzero(rows.place >= 0), np.flatnonzero(rows.place < 0)]
-    taken = [generator.permutation(part)[:N_JUDGES] for part in parts]
-    weights = [np.full(len(some), len(part) / max(len(some), 1)) for some, part in zip(taken, parts, strict=True)]
-    return rows.take(np.concatenate(taken)), np.concatenate(weights)

@@ -14,20 +14,29 @@ from ..core.types import Floats
 from ..core.version import __version__
 from ..core.words import counted
 from ..fitting.advice import no_better_words, remedy_words
-from ..fitting.fitted import FittedModel
+from ..fitting.fitted import Fitted, FittedModel
 from ..posteriors import Local
 from ..posteriors.baselines import Baselines
-from ..posteriors.calibration import COVERAGES
+from ..posteriors.calibration import AWAY_COVERAGE, COVERAGES
 from ..stopping import in_words
 from .inputs import inputs_of, targets_of
 from .judgement import Judgement, Scores, by_level
-from .words import POSTERIORS, TargetSummary, away_words, bars_of, error_words, kernel_shape, mean_words, readable
+from .words import (
+    POSTERIORS,
+    TargetSummary,
+    bars_of,
+    distribution_words,
+    kernel_shape,
+    mean_words,
+    readable,
+)
 
 N_ROWS = 1000  # about how many rows the kernel is described by: a summary must not be waited for
+N_LEFT_OUT = 200  # rows by which each of several targets is judged: its RMSE to about 5 %
 WORTH_SAYING = 0.01  # share by which a typical error must be smaller than another to be called so
 SIMPLE = {"sodalite": "this model", "linear": "a straight line", "constant": "the mean of all rows"}
 """Names of models for people."""
-IN_NOTEBOOK = ("target", "beside simple ways", "error bars", "noise", "function", "rows kept")
+IN_NOTEBOOK = ("target", "beside simple ways", "typical error", "error bars", "noise", "function", "rows kept")
 """Headings of the facts that a notebook shows."""
 STYLE = "margin:.6em 0;padding:.5em .8em;max-width:42em;border-left:3px solid #0072b2;font:.9em/1.5 sans-serif"
 
@@ -42,6 +51,35 @@ class ColumnRead:
     used: bool
     missing: int = 0
     """Missing values."""
+
+
+WHERE = {
+    "near": "among them",
+    "holes": "in holes between them",
+    "ends": "beyond their ends",
+}
+"""How far rows are from those that they are predicted from, in words."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How well rows are predicted that are so far from the rows that they are predicted from."""
+
+    where: str
+    """A key of `WHERE`."""
+    n_rows: int
+    rmse: float
+    """In units of `Summary.unit`."""
+    level: float
+    """The probability of the intervals that are counted."""
+    share: float
+    """The share of the targets in them."""
+
+    @property
+    def cells(self) -> list[str]:
+        """A row of a table with the columns of `Summary.by_distance`."""
+        held = f"{100 * self.share:.0f} % of {100 * self.level:.0f} %"
+        return [WHERE[self.where], f"{self.n_rows:,}", readable(self.rmse, 4), held]
 
 
 @dataclass(frozen=True)
@@ -84,13 +122,15 @@ class Summary:
     """The kinds of covariance in the kernel."""
     mean: str
     """What is predicted before the Gaussian process, in sentences; empty for a constant that nothing competed with."""
-    baselines: Baselines | None
-    """The model beside simple ones by rows of the fit, each predicted from the others."""
     scores: tuple[Scores, ...]
-    """The model and simpler ones: by rows held out, else by rows of the fit, each predicted from the others."""
+    """The model, the nearest rows, a line and a constant: by rows held out, else by rows of the fit, left out."""
     n_held_out: int
-    away: str
-    """How well rows are predicted away from the others, in a sentence; empty if that is not known."""
+    n_judges: int
+    """How many rows the scores are of."""
+    n_nearest: int
+    """How many of the nearest rows the simple model averages; 0 if that is not known."""
+    distances: tuple[Distance, ...]
+    """How good predictions are among the rows of the fit and, if that is known, away from them."""
     columns: tuple[ColumnRead, ...]
     """The columns of the table; empty where there was none."""
     notes: tuple[str, ...]
@@ -101,9 +141,8 @@ class Summary:
     @property
     def judged_by(self) -> str:
         """Which rows the scores are of."""
-        if self.n_held_out:
-            return f"{self.n_held_out:,} rows held out"
-        return "" if self.baselines is None else f"{self.baselines.n_rows:,} rows, each predicted from the others"
+        how = " rows held out" if self.n_held_out else " rows, each predicted from the others"
+        return f"{self.n_judges:,}{how}" if self.n_judges else ""
 
     @property
     def unit(self) -> str:
@@ -138,25 +177,23 @@ class Summary:
         return None if best is None or not best.rmse else 1 - self.scores[0].rmse / best.rmse
 
     @property
-    def _judged(self) -> Baselines | None:
-        """The errors of the model and of simple ones, by the rows that the scores are of."""
-        if self.baselines is None or not self.n_held_out:
-            return self.baselines
+    def _baselines(self) -> Baselines | None:
+        """The scores as the advice takes them; None if simple models are not known."""
+        if len(self.scores) < 4:
+            return None
         own, neighbours, line, constant = (part.rmse for part in self.scores)
-        return replace(
-            self.baselines, n_rows=self.n_held_out, model=own, constant=constant, line=line, neighbours=neighbours
-        )
+        return Baselines(self.n_judges, own, constant, line, neighbours, self.n_nearest)
 
     @property
     def advice(self) -> str:
         """A warning where the model is no better than a simple one, and what to try; empty if it is better."""
         by = {"judged_by": "rows held out"} if self.n_held_out else {}
-        return "" if self._judged is None else no_better_words(self._judged, self.mean or None, **by) or ""
+        return "" if self._baselines is None else no_better_words(self._baselines, self.mean or None, **by) or ""
 
     @property
     def remedy(self) -> str:
         """What to try where the model is no better than a simple one; empty if it is better."""
-        return "" if self._judged is None else remedy_words(self._judged, self.mean or None)
+        return "" if self._baselines is None else remedy_words(self._baselines, self.mean or None)
 
     @property
     def verdict(self) -> str:
@@ -169,9 +206,22 @@ class Summary:
         return f"{words} {self.remedy}".strip()
 
     def comparison(self, *more: Scores) -> tuple[list[str], list[list[str]]]:
-        """The model and simpler ones, or other scores, as the head and the rows of a table."""
-        head = ["", "RMSE", "NLPD", *(f"in {100 * level:g} %" for level in COVERAGES)]
-        return head, [_cells(part) for part in more or self.scores]
+        """The model and simpler ones, or other scores, as the head and the rows of a table.
+
+        Cells are empty where a number is not known.
+        """
+        rows = []
+        for part in more or self.scores:
+            density = "" if part.nlpd is None else f"{part.nlpd:.3f}" if abs(part.nlpd) < 1e4 else f"{part.nlpd:.1e}"
+            shares = [part.coverages.get(f"{level:g}") if part.coverages else None for level in COVERAGES]
+            held = ["" if share is None else f"{100 * share:.1f} %" for share in shares]
+            rows.append([simple_name(part), readable(part.rmse, 4) if isfinite(part.rmse) else "-", density, *held])
+        return ["", "RMSE", "NLPD", *(f"in {100 * level:g} %" for level in COVERAGES)], rows
+
+    def by_distance(self) -> tuple[list[str], list[list[str]]]:
+        """The errors by distance from the rows, as the head and the rows of a table; without rows if not known."""
+        head = ["by distance from the other rows", "rows", "RMSE", "in their intervals"]
+        return head, [part.cells for part in self.distances] if len(self.distances) > 1 else []
 
     def lines(self) -> list[tuple[str, str]]:
         """The facts as headings and sentences, for a terminal, a page or a notebook."""
@@ -180,12 +230,12 @@ class Summary:
             lines += [
                 ("target", target.name),
                 ("inputs", target.inputs if len(self.inputs) > 1 else ""),
+                ("typical error", target.typical_error),
                 ("error bars", target.error_bars),
                 ("errors", target.errors),
                 ("noise", target.noise),
             ]
         lines += [
-            ("away from rows", self.away),
             ("function", self.shape),
             ("mean", self.mean),
             ("rows kept", self.rows_kept),
@@ -221,15 +271,6 @@ def simple_name(scores: Scores) -> str:
     return SIMPLE.get(scores.model, f"the {scores.model}")
 
 
-def _cells(scores: Scores) -> list[str]:
-    """A row of a comparison: empty where a number is not known."""
-    rmse, nlpd = scores.rmse, scores.nlpd
-    density = "" if nlpd is None else f"{nlpd:.3f}" if abs(nlpd) < 1e4 else f"{nlpd:.1e}"
-    shares = [scores.coverages.get(f"{level:g}") if scores.coverages else None for level in COVERAGES]
-    held = ["" if share is None else f"{100 * share:.1f} %" for share in shares]
-    return [simple_name(scores), readable(rmse, 4) if isfinite(rmse) else "-", density, *held]
-
-
 def record_of(model: FittedModel) -> Record:
     """What `sodalite fit` noted of a model; empty for another, and without judgement if rows came later."""
     record = getattr(model, "about_", None)
@@ -241,26 +282,15 @@ def record_of(model: FittedModel) -> Record:
 def summarize(model: FittedModel) -> Summary:
     """Summarize a fitted model."""
     fitted, record = model.fitted_, record_of(model)
-    scale, bars, held_out = fitted.posterior.scale, bars_of(fitted.posterior), record.judgement
+    held_out, baselines = record.judgement, model.baselines_
     criterion = model.get_params(deep=False)["criterion"]
-    rows, shape = _some_rows(model), None if scale is None else scale.shape
-    units = fitted.units
-    variances = (units**2 if fitted.targets is None else np.var(np.asarray(fitted.targets), axis=0)).tolist()
-    targets = [
-        TargetSummary.of(
-            model.kernel_,
-            rows,
-            name,
-            importance=record.importance,
-            unit=unit,
-            variance=record.variance or variances[at],
-            bars=bars,
-            errors=error_words(shape, at),
-        )
-        for at, (name, unit) in enumerate(zip(targets_of(model), units.tolist(), strict=True))
-    ]
+    known = fitted.X_active if fitted.rows is None else fitted.rows.X
+    X = np.asarray(known[:: max(len(known) // N_ROWS, 1)], dtype=np.float64)
+    scores = _scores_left_out(model) if held_out is None else (held_out.scores, *record.simple)
+    n_held_out = 0 if held_out is None else held_out.n_judges
+    n_judges = n_held_out or (0 if baselines is None else baselines.n_rows)
     return Summary(
-        targets=tuple(targets),
+        targets=_targets(model, record, X),
         inputs=tuple(part.name for part in inputs_of(model)),
         data=record.data,
         n_rows=fitted.n_rows,
@@ -270,23 +300,57 @@ def summarize(model: FittedModel) -> Summary:
         asks_neighbours=isinstance(fitted.posterior, Local),
         criterion=criterion if isinstance(criterion, str) else type(criterion).__name__,
         kernel=str(model.kernel_),
-        shape=kernel_shape(model.kernel_, rows),
+        shape=kernel_shape(model.kernel_, X),
         mean=mean_words(fitted.mean_function, fitted.target),
-        baselines=model.baselines_,
-        scores=_scores_left_out(model) if held_out is None else (held_out.scores, *record.simple),
-        n_held_out=0 if held_out is None else held_out.n_judges,
-        away=away_words(fitted.judged, fitted.target.is_linear),
+        scores=scores,
+        n_held_out=n_held_out,
+        n_judges=n_judges,
+        n_nearest=0 if baselines is None else baselines.k,
+        distances=_distances(fitted, scores, n_judges),
         columns=record.columns,
         notes=record.notes,
         version=__version__,
     )
 
 
-def _some_rows(model: FittedModel) -> Floats:
-    """Rows of the fit to describe the kernel by."""
-    fitted = model.fitted_
-    known = fitted.X_active if fitted.rows is None else fitted.rows.X
-    return np.asarray(known[:: max(len(known) // N_ROWS, 1)], dtype=np.float64)
+def _targets(model: FittedModel, record: Record, X: Floats) -> tuple[TargetSummary, ...]:
+    """What the model says of each target; X are rows of the fit by which the kernel is described."""
+    fitted, bars = model.fitted_, bars_of(model.fitted_.posterior)
+    shape = None if fitted.posterior.scale is None else fitted.posterior.scale.shape
+    variances = fitted.units**2 if fitted.targets is None else np.var(np.asarray(fitted.targets), axis=0)
+    which = np.unique(np.linspace(0, fitted.n_rows - 1, N_LEFT_OUT).astype(int))
+    left_out = fitted.left_out(which) if fitted.q > 1 else None
+    targets = []
+    for at, name in enumerate(targets_of(model)):
+        learnt, variance = None if shape is None else shape.targets[at], record.variance or float(variances[at])
+        errors = distribution_words(None if learnt is None else learnt[1], learnt is not None and learnt[0].by_place)
+        unit = float(fitted.units[at])
+        target = TargetSummary.of(model.kernel_, X, name, record.importance, unit, variance, bars, errors)
+        if left_out is not None:
+            distribution, y = left_out
+            inside = np.abs(2 * distribution.cumulative(y)[:, at] - 1) <= 0.95
+            rmse = float(np.sqrt(np.mean(np.square(y - distribution.mean)[:, at])))
+            target = replace(target, rmse=rmse, coverage=float(np.mean(inside)))
+        targets.append(target)
+    return tuple(targets)
+
+
+def _distances(fitted: Fitted, scores: tuple[Scores, ...], n_rows: int) -> tuple[Distance, ...]:
+    """The errors among the rows, by the scores of so many rows, and those away from them."""
+    near = []
+    if scores and scores[0].coverages:
+        near.append(Distance("near", n_rows, scores[0].rmse, 0.95, scores[0].coverages["0.95"]))
+    t, target = fitted.targets_active, fitted.target
+    t = fitted.scaling.undone(fitted.y_active) if t is None else np.asarray(t)
+
+    def in_units(rmse: float) -> float:
+        """An RMSE on the scale on which the target is learnt, in units of the target: how far it changes targets."""
+        if target.is_linear:
+            return rmse
+        return float(np.sqrt(np.mean(np.square(target.undone(t + rmse) - target.undone(t - rmse)))) / 2)
+
+    away = [Distance(part.where, part.n_rows, in_units(part.rmse), AWAY_COVERAGE, part.share) for part in fitted.judged]
+    return (*near, *away)
 
 
 def _scores_left_out(model: FittedModel) -> tuple[Scores, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 
@@ -14,18 +14,19 @@ from ..fitting.means import MeanFunction
 from ..fitting.targets import Target
 from ..kernels import compile_kernel
 from ..posteriors import Posterior
-from ..posteriors.calibration import AWAY_COVERAGE, Away, ErrorBars
+from ..posteriors.calibration import ErrorBars
 from ..posteriors.predictive import Standard
-from ..posteriors.shape import Shape
 
 HARDLY = 0.01  # share of the predictions' variance, up to which an input "hardly matters"
+MOST_NAMED = 5  # inputs that a sentence names; it counts the others
 MOSTLY = 0.5  # share of an observation's variance, below which the noise is not most of it
 VARIES = 1.5  # ratio of the upper to the lower end of a range, up to which one number stands for both
 HEAVY = 30.0  # degrees of freedom from which the tails of a t are as good as Gaussian: the 99 % band differs by 7 %
 SKEWED = 0.1  # difference of the 90 % band's parts above and below the prediction, as a share of it, worth a word
 NARROW = 0.9  # 98 % band in units of the 50 % band, as a share of the Gaussian's, below which tails are called lighter
-PLAIN = Target()  # a target's own scale
 GAUSSIAN_98 = 3.449  # the 98 % band of a Gaussian in units of its 50 % band
+PLAIN = Target()  # a target's own scale
+UNNAMED = "y"  # what the target is called if it has no name, as in the arguments of `fit`
 
 CRITERIA = {
     "lookahead": "the row that most helps to predict others (lookahead)",
@@ -36,26 +37,21 @@ CRITERIA = {
     "random": "a draw among all rows (random)",
 }
 """Which row is chosen next, by the name of the criterion."""
-
-_PROJECTED = "all rows, seen through the active ones"
 POSTERIORS = {
     "local": "the active rows, and for each prediction the rows nearest to it",
     "sod": "the active rows alone",
-    "sor": _PROJECTED,
-    "dtc": _PROJECTED,
-    "fitc": _PROJECTED,
-    "vfe": _PROJECTED,
+    **dict.fromkeys(("sor", "dtc", "fitc", "vfe"), "all rows, seen through the active ones"),
 }
 """Which rows predictions are made from, by the name of the posterior."""
-
-UNNAMED = "y"  # what the target is called if it has no name, as in the arguments of `fit`
-
 MEANS = {"constant": "a constant", "linear": "a straight line", "trees": "boosted trees"}
 
 
 @dataclass(frozen=True)
 class TargetSummary:
-    """What a model says of one target: which inputs matter, the noise and the error bars, in units of the target."""
+    """What a model says of one target: which inputs matter, the noise and the error bars, in units of the target.
+
+    Ranges are from the 10 % to the 90 % quantile of the rows: calibration differs by place.
+    """
 
     name: str
     importance: tuple[tuple[str, float], ...]
@@ -68,13 +64,15 @@ class TargetSummary:
     noise_share: float
     """The noise's share of the variance of the target."""
     noise_range: tuple[float, float] | None = None
-    """The noise's standard deviation at the 10 % and the 90 % quantile of the rows: calibration differs by place."""
     std: float | None = None
     """The error bar: the standard deviation of a new observation near the rows, of noise and what rows leave open."""
     std_range: tuple[float, float] | None = None
-    """The standard deviation of a new observation at the 10 % and the 90 % quantile of the rows."""
     errors: str = ""
     """The distribution of errors that the model has learnt, in sentences."""
+    rmse: float | None = None
+    """Of several targets, the RMSE of this one: of rows of the fit, each predicted from the others."""
+    coverage: float | None = None
+    """The share of these rows in their 95 % intervals; None as `rmse`."""
 
     @classmethod
     def of(
@@ -118,20 +116,23 @@ class TargetSummary:
     @property
     def inputs(self) -> str:
         """Which inputs matter, by their shares of the predictions' variance, in a sentence; empty if not known."""
-        most, matter = 5, [(name, share) for name, share in self.importance if share > HARDLY]
+        matter = [(name, share) for name, share in self.importance if share > HARDLY]
         others = [name for name, share in self.importance if share <= HARDLY]
         if not matter:
             return "No input makes a difference to predictions." if others else ""
         if len(self.importance) == 1:
             return f"{matter[0][0]} matters."
-        shown = [f"{name} ({100 * min(share, 1.0):.0f} %)" for name, share in matter[:most]]
-        if len(matter) > most:
-            shown.append(f"{len(matter) - most} more")
-        text = f"{shown[0]} matters most" + (f", then {', '.join(shown[1:])}" if len(shown) > 1 else "")
-        if others:
-            names = ", ".join(others[:most]) + (f" and {len(others) - most} more" if len(others) > most else "")
-            text += f"; {names} hardly {'matter' if len(others) > 1 else 'matters'}"
-        return f"{text}."
+        first, *rest = _few([f"{name} ({100 * min(share, 1.0):.0f} %)" for name, share in matter])
+        text = f"{first} matters most" + (f", then {', '.join(rest)}" if rest else "")
+        few = f"; {' and '.join(_few(others, ', '))} hardly {'matter' if len(others) > 1 else 'matters'}"
+        return f"{text}{few if others else ''}."
+
+    @property
+    def typical_error(self) -> str:
+        """How far predictions of this one of several targets are off, in a sentence; empty if that is not known."""
+        if self.rmse is None or self.coverage is None:
+            return ""
+        return f"RMSE {readable(self.rmse, 4)}; 95 % intervals hold {100 * self.coverage:.1f} % of the rows."
 
     @property
     def noise(self) -> str:
@@ -142,10 +143,8 @@ class TargetSummary:
         if not self.noise_std:
             return f"The targets are taken to be free of noise.{rest}"
         share = f"{100 * self.noise_share:.1f} %" if self.noise_share >= 0.001 else "less than 0.1 %"
-        deviation, of = f"Standard deviation {readable(self.noise_std)}", f"{share} of the variance of {self.name}"
-        if self.std is None:
-            return f"{deviation} by the kernel, as it is without calibration: {of}."
-        return f"{deviation}{_by_place(self.noise_range)}: {of}.{rest}"
+        how = " by the kernel, as it is without calibration" if self.std is None else _by_place(self.noise_range)
+        return f"Standard deviation {readable(self.noise_std)}{how}: {share} of the variance of {self.name}.{rest}"
 
     @property
     def error_bar(self) -> str:
@@ -175,22 +174,15 @@ def kernel_shape(kernel: spec.Kernel, X: Array) -> str:
     return ", ".join(filter(None, dict.fromkeys(leaf.words for leaf in leaves)))
 
 
-def away_words(away: Sequence[Away], has_units: bool) -> str:
-    """How well rows are predicted away from the others; their RMSE only if it is in units of the target."""
-    where = {"holes": "In holes between the other rows", "ends": "beyond their ends"}
-    parts = []
-    for each in away:
-        error = f"the RMSE is {each.rmse:.3g}, and " if has_units else ""
-        parts.append(
-            f"{where[each.where]} {error}{AWAY_COVERAGE:.0%} intervals hold {each.share:.0%}".replace("%", " %")
-        )
-    words = "; ".join(parts)
-    return f"{words[:1].upper()}{words[1:]}." if words else ""
-
-
 def bars_of(posterior: Posterior) -> ErrorBars | None:
     """The error bars of new observations near the data; None if the posterior is not calibrated."""
     return None if posterior.scale is None else posterior.scale.bars
+
+
+def _few(names: Sequence[str], joint: str | None = None) -> list[str]:
+    """The first few names, in one text if there is a joint, and how many more there are."""
+    few, more = list(names[:MOST_NAMED]), len(names) - MOST_NAMED
+    return [*([joint.join(few)] if joint else few), *([f"{more} more"] if more > 0 else [])]
 
 
 def _by_place(ends: tuple[float, float] | None) -> str:
@@ -219,14 +211,8 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     """Names as part of a sentence: "a, b and c", or "a, b, c and 7 others"."""
     names = list(names)
     if len(names) > most:
-        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def error_words(shape: Shape | None, target: int = 0) -> str:
-    """The distribution of a target's errors, in a sentence or two."""
-    learnt = None if shape is None else shape.targets[target]
-    return distribution_words(None if learnt is None else learnt[1], learnt is not None and learnt[0].by_place)
+        names = [*names[: most - 1], f"{len(names) - most + 1} others"]
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def distribution_words(standard: Standard | None, by_place: bool = False) -> str:
@@ -259,19 +245,6 @@ def distribution_words(standard: Standard | None, by_place: bool = False) -> str
     return text + (" Their width is learnt from errors near by." if by_place else "")
 
 
-def coverages_words(coverages: Mapping[str, float]) -> str:
-    """The shares of some rows in their intervals, after what they should be, as part of a sentence.
-
-    Examples
-    --------
-    >>> coverages_words({"0.5": 0.514, "0.8": 0.802, "0.95": 0.946, "0.99": 0.986})
-    'intervals of 50, 80, 95 and 99 % hold 51.4, 80.2, 94.6 and 98.6 % of the rows'
-    """
-    levels = listed([f"{100 * float(level):g}" for level in coverages])
-    shares = listed([f"{100 * share:.1f}" for share in coverages.values()])
-    return f"intervals of {levels} % hold {shares} % of the rows"
-
-
 def mean_words(mean: MeanFunction, target: Target = PLAIN) -> str:
     """On which scale the target is learnt and what is predicted before the Gaussian process, in sentences.
 
@@ -289,21 +262,15 @@ def mean_words(mean: MeanFunction, target: Target = PLAIN) -> str:
     if mean.name == "constant" and target.is_plain and not mean.trials:
         return ""
     parts = [] if target.is_linear else [f"the {target} of the target"]
-    name = MEANS.get(mean.name, mean.name)
     if mean.name != "constant" or not parts:
-        rest = ", and the Gaussian process learns what it leaves"
-        parts.append(name + (" alone" if mean.alone else "" if mean.name == "constant" else rest))
+        rest = " alone" if mean.alone else ", and the Gaussian process learns what it leaves"
+        parts.append(MEANS.get(mean.name, mean.name) + ("" if mean.name == "constant" and not mean.alone else rest))
     text = f"{': '.join(parts)}."
-    if np.isfinite([target.low, target.high]).any():
-        text += f" Predictions are {_between(target.low, target.high)}."
+    ends = [readable(end) for end in (target.low, target.high) if np.isfinite(end)]
+    if ends:
+        words = "between" if len(ends) == 2 else "at least" if np.isfinite(target.low) else "at most"
+        text += f" Predictions are {words} {' and '.join(ends)}."
     if mean.trials:
         tried = ", ".join(f"{trial.name} {trial.nlpd:.3f}" for trial in mean.trials)
         text += f" NLPD of some rows, each predicted from others: {tried}."
     return f"{text[0].upper()}{text[1:]}"
-
-
-def _between(low: float, high: float) -> str:
-    """Bounds in words."""
-    if np.isfinite(low) and np.isfinite(high):
-        return f"between {readable(low)} and {readable(high)}"
-    return f"at least {readable(low)}" if np.isfinite(low) else f"at most {readable(high)}"
