@@ -74,7 +74,6 @@ from .means import (
     is_auto,
     is_named,
     name_of,
-    predicted,
     resolve_mean,
 )
 from .room import check_fetched, checked_rows, placed
@@ -211,8 +210,8 @@ class Mean:
     """Predictions for `rows`, each by the regressor that has not seen it."""
     judges: Indices | None
     """Rows that no regressor has seen, by which models with this mean are judged; None if any rows will do."""
-    optimism: float = 1.0
-    """How many times as large the noise is as that of the residuals, if rows that the mean has seen judge the model."""
+    has_level: bool = False
+    """Whether the function has the level of the targets, so that what is left need not be centred."""
 
     def of(self, rows: Rows) -> Rows:
         """Return the rows with the residuals of the mean function as targets."""
@@ -267,7 +266,6 @@ def fit_with_mean(given: Rows, target_shape: tuple[int, ...], settings: Settings
     checkpoint = open_fit_checkpoint(rows, settings, generator)
     found = find_weighted_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
     rows = replace(rows, scaled=weighted(rows.scaled, found.kernel, settings.weights))
-    found = replace(found, optimism=min(mean.optimism * found.optimism, MOST_OPTIMISTIC))
     check_fetched(rows.scaled, found.kernel, settings)
     searched = sum(part.seconds for part in found.rounds)
     rule = settings.rule(budget.for_choice(searched, follow.slowness))
@@ -316,10 +314,9 @@ def _fit_all_rows(rows: Rows, regressor: SeesAllRows) -> Mean:
     drawn = np.sort(np.random.default_rng(SEED).permutation(rows.shape[0])[:MOST_FOR_MEAN])
     which = _without_noise_alone(rows, drawn)
     some = rows.take(which)
-    model = clone(regressor).fit(some.X, some.y)
-    return Mean(
-        MeanFunction(name_of(regressor), (model,)), which, predicted(model, some.X, rows.q), None, model.optimism_
-    )
+    model = clone(regressor)
+    left_out = model.fit_left_out(some.X.astype(np.float64), some.y)
+    return Mean(MeanFunction(name_of(regressor), (model,)), which, left_out, None, has_level=True)
 
 
 def _without_noise_alone(rows: Rows, which: Indices) -> Indices:
@@ -342,6 +339,8 @@ def scale(rows: Rows, mean: Mean, target: Target, settings: Settings) -> tuple[S
     """Subtract the mean function from the targets, then centre and scale them (not without a scale)."""
     rest, q = mean.of(rows), rows.q
     scaling = moments(rest, settings.weights) if target.is_standardized else Scaling(np.zeros(q), np.ones(q))
+    if mean.has_level:
+        scaling = replace(scaling, mean=np.zeros(q))
     return scaling, rest.with_targets(scaling)
 
 

@@ -56,7 +56,7 @@ ROUNDS = 20  # steps of the fixed-point iteration for the scale of a t
 LEVELS = np.arange(1, 40, 2) / 40  # of the quantiles by which a mean is computed
 WIDE = 3.0  # ratio of the largest to the least positive target from which its logarithm is something else
 SKEWED = 0.5  # skewness of targets from which a power is tried
-NOTHING = 1e-3  # variance of a process that has nothing to learn, as a share of the noise: the least that is searched
+NOTHING = 1e-6  # variance of a process that has nothing to learn, as a share of the noise
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,11 @@ class StopsEarly(Regressor, Protocol):
 
 @runtime_checkable
 class SeesAllRows(Regressor, Protocol):
-    """A regressor of few parameters, which is fitted to all rows and says by how much its residuals are too small."""
+    """A regressor that is fitted to all rows, and knows what it would predict for each without it."""
 
-    optimism_: float
-    """How many times as large the noise is as the variance of its residuals, at least 1."""
+    def fit_left_out(self, X: Floats, y: Floats) -> Floats:
+        """Fit to targets of shape (n, q), and return the prediction of each row from the others, of shape (n, q)."""
+        ...
 
 
 @dataclass(frozen=True)
