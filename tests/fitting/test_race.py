@@ -90,9 +90,8 @@ def test_who_beats_whom(density, squares, beats):
 
 def test_a_time_limit_leaves_candidates_out():
     X, y = table("product", 200)
-    race = Race(
-        sodalite.selection.rows.ArrayRows(X, y[:, None]), settings_of(GreedyGPRegressor()), 200, -1.0, (1.0, 2.0)
-    )
+    pool = sodalite.selection.rows.ArrayRows(X, y[:, None])
+    race = Race(pool, np.arange(200), settings_of(GreedyGPRegressor()), 200, -1.0, (1.0, 2.0))
     winner = race.winner(sodalite.fitting.race.Candidate(None, "standardize"))
     assert (winner.mean, winner.target, len(race.judged)) == (None, "standardize", 1)
 
@@ -109,7 +108,7 @@ def test_rows_without_weight_do_not_judge():
 def test_a_scale_suits_all_rows_and_not_only_those_that_race(monkeypatch):
     monkeypatch.setattr(sodalite.fitting.race, "POOL", 100)
     X, y = table("product", 400)
-    last = np.setdiff1d(np.arange(400), sodalite.fitting.race._some(400, 100))[0]
+    last = np.setdiff1d(np.arange(400), sodalite.fitting.race._some(np.arange(400), 100))[0]
     y[last] = 0.0
     assert GreedyGPRegressor(random_state=0, n_active=30).fit(X, y, alpha=0).target_.name != "log"
 

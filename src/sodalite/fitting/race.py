@@ -1,8 +1,9 @@
-"""The race of mean functions and scales of the target, on some of the rows (docs/method.rst, `race`).
+"""The race of mean functions and scales of the target (docs/method.rst, `race`).
 
-Each candidate predicts the rows of folds from the others, with a Gaussian process whose parameters have been climbed a
-little. What counts is the log density of the targets themselves, by Student's t, and their RMSE. The simplest is kept,
-unless another is ahead by more than chance. The one that is kept then gets the whole fit.
+Each candidate predicts some of the rows, each from the others, with a Gaussian process whose parameters have been
+climbed a little. What counts is the log density of the targets themselves, by Student's t, and their RMSE. The simplest
+is kept, unless another is ahead by more than chance, and gets the whole fit. If a line or a constant alone then
+predicts better than this model, that is what is kept.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from math import inf, log, pi, sqrt
 from time import perf_counter
 
 import numpy as np
 from scipy.special import gammaln, stdtrit
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from ..core.threads import keep_memory, one_blas_thread
 from ..core.types import Floats, Indices
@@ -24,10 +26,9 @@ from ..core.warn import warn
 from ..hyperparameters import Fixed
 from ..hyperparameters.climb import climb
 from ..hyperparameters.likelihood import Plausibility
-from ..kernels import compile_kernel, default_kernels, robust_spread
+from ..kernels import default_kernels, robust_spread
 from ..kernels.neighbours import Index
-from ..posteriors import Evidence, SubsetOfData
-from ..selection.grow import take_all
+from ..posteriors.line import fit_line
 from ..selection.rows import ArrayRows, Rows, noise_alone, targets
 from .clock import RACE, Clock
 from .fitted import Fitted
@@ -37,19 +38,17 @@ from .targets import AUTO, Target
 
 TINY = np.finfo(np.float64).tiny  # the least variance that is divided by
 JUDGES = 200  # rows that candidates are compared on: their log densities are then known to some .05 nats a row
-POOL = 5000  # rows that the judges are drawn from, and that trees see
+POOL = 5000  # rows that the judges are drawn from, and that lines and trees see
 PROMISING = 0.98  # ratio of the RMSE of trees that see the pool to that of the model, up to which they get a whole fit
-MOST_LEFT_OUT = 2000  # rows that are left out of a model with trees and of one without: .01 nats a row
+MOST_LEFT_OUT = 2000  # rows that are left out of whole fits to compare them: .01 nats a row
 MANY = 1000  # rows from which on some judges lie beside each other, as rows do among all of them
 WINDOWS = 8  # parts of the judges that lie beside each other, where there are more rows
-FEWEST = 30  # rows below which nothing competes: their log densities say too little
+FEWEST = 20  # rows below which nothing competes: their log densities say too little
 FEWEST_FOR_TREES = 500  # rows below which trees are not tried
-MOST_ALONE = 1500  # rows up to which a line may be all of the model: of more, the search tells how much is noise
-FOLDS = 5
-STEPS, MORE_STEPS = 10, 3  # steps of a climb of all judges' likelihood, and from its end of that without a fold
+FEWEST_VALUES = 5  # different targets below which no other scale is tried
+STEPS = 5  # steps of a climb of the judges' likelihood; 10, 20 and 40 choose no better on 150 tables
 WORTH = 0.01  # nats a row that a candidate must gain
 LARGER = 1.05  # ratio of RMSEs up to which they are level; 1.02 would lose .02 nats a row, 1.1 a hundredth of RMSE
-SURE = 2.0  # standard errors by which a process must be ahead of a line alone, which cannot fit too much
 SHARE = 0.1  # share of a time limit that the race may take
 NUS = (2.0, 3.0, 5.0, 10.0, 30.0, 300.0)  # degrees of freedom that are tried
 ROUNDS = 20  # steps of the fixed-point iteration for the scale of a t
@@ -77,43 +76,37 @@ class Candidate:
         settings = replace(settings, mean=self.mean, target=self.target, alone=self.alone)
         if not self.alone:
             return settings
-        spread = robust_spread(rows.take(_some(rows.shape[0], POOL)).X) * 2 * sqrt(rows.shape[1])
+        spread = robust_spread(rows.take(_some(np.arange(rows.shape[0]), POOL)).X) * 2 * sqrt(rows.shape[1])
         return replace(settings, kernel=ConstantKernel(NOTHING) * RBF(spread) + WhiteKernel(1.0), method=Fixed())
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A candidate, and how well it predicts the judges, each without the rows of its fold."""
+    """A candidate, and how well it predicts some rows, each left out."""
 
     candidate: Candidate
     density: Floats
-    """Log densities of the targets in their own units, of shape (judges,)."""
+    """Log densities of the targets in their own units, of shape (rows,)."""
     squares: Floats
-    """Squared errors in units of the targets, of shape (judges,)."""
+    """Squared errors in units of the targets, of shape (rows,)."""
 
     @property
     def trial(self) -> Trial:
         """What is told of it."""
         return Trial(str(self.candidate), -float(self.density.mean()), float(np.sqrt(self.squares.mean())))
 
-    def beats(self, other: Judged, errors: float = 1.0, larger: float = LARGER) -> bool:
+    def beats(self, other: Judged, larger: float = LARGER) -> bool:
         """Whether its density is larger by more than chance and its RMSE hardly larger, or the other way round.
 
-        Parameters
-        ----------
-        other : Judged
-        errors : float
-            Standard errors of a mean difference that may be chance.
-        larger : float
-            Ratio of the RMSEs up to which it is hardly larger.
+        `larger` is the ratio of the RMSEs up to which it is hardly larger.
         """
         unit = max(float(other.squares.max()), TINY)  # targets may be so large that squares of squares are infinite
         gain, fewer = self.density - other.density, other.squares / unit - self.squares / unit
         chance, by_chance = (float(part.std()) / sqrt(len(part)) for part in (gain, fewer))
         ratio = sqrt(float(self.squares.mean()) / max(float(other.squares.mean()), TINY))
-        if gain.mean() > max(WORTH, errors * chance):
+        if gain.mean() > max(WORTH, chance):
             return ratio <= larger
-        return bool(ratio * LARGER < 1 and fewer.mean() > errors * by_chance and gain.mean() >= -chance)
+        return bool(ratio * LARGER < 1 and fewer.mean() > by_chance and gain.mean() >= -chance)
 
 
 def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
@@ -130,48 +123,49 @@ def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: C
     follow.say(RACE)
     race = Race.of(rows, settings, began)
     best = race.winner(plain)
-    judged = sorted(race.judged, key=lambda each: -float(each.density.mean()))
     limit = settings.time_limit
 
-    def whole(candidate: Candidate) -> tuple[Fitted, list[warnings.WarningMessage]]:
-        """A fit in the time that is left, and what it has warned of."""
+    def whole(candidate: Candidate, is_first: bool = False) -> Whole:
+        """A fit in the time that is left; the checkpoint is that of the first."""
         left = None if limit is None else max(limit - (perf_counter() - began), 0.0)
+        applied = replace(candidate.applied(settings, rows), time_limit=left)
+        applied = applied if is_first else replace(applied, checkpoint=None, file=None)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")  # a warning may concern a model that is not kept
-            applied = replace(candidate.applied(settings, rows), time_limit=left)
-            return fit_with_mean(rows, target_shape, applied, follow), said
+            return Whole(candidate, fit_with_mean(rows, target_shape, applied, follow), said)
 
-    model, said = whole(replace(best, alone=False))
-    if best.alone:  # few rows and short climbs may not show what a process knows: both get a whole fit
-        settings = replace(settings, checkpoint=None, file=None)  # which are those of the first model
-        line, theirs = whole(best)
-        best = replace(best, alone=False)
-        first, second = _left_out(model, best), _left_out(line, best)
-        if first is None or second is None or not first.beats(second, errors=SURE, larger=1.0):
-            model, said, best = line, theirs, replace(best, alone=True)
+    kept = whole(best, is_first=True)
+    if (alone := race.alone(kept)) is not None:
+        kept = whole(alone)
     is_early = limit is None or perf_counter() - began < 0.5 * limit
-    if settings.chooses_mean and is_early and race.promises_trees(model):
-        trees = replace(best, mean=TreesMean(), alone=False)
-        settings = replace(settings, checkpoint=None, file=None)  # which are those of the first model
-        with_trees, theirs = whole(trees)
-        first, second = _left_out(with_trees, trees), _left_out(model, best, with_trees.judges)
+    if settings.chooses_mean and is_early and race.promises_trees(kept.model):
+        trees = whole(replace(best, mean=TreesMean()))
+        first, second = (each.left_out(trees.model.judges) for each in (trees, kept))
         if first is not None and second is not None and first.beats(second):
-            model, said = with_trees, theirs
-    for each in said:
+            kept = trees
+    for each in kept.said:
         warn(each.message, each.category)
+    judged = sorted(race.judged, key=lambda each: -float(each.density.mean()))
     trials = tuple(each.trial for each in judged) if len(judged) > 1 else ()
-    return replace(model, mean_function=replace(model.mean_function, trials=trials))
+    return replace(kept.model, mean_function=replace(kept.model.mean_function, trials=trials))
 
 
-def _left_out(model: Fitted, candidate: Candidate, judges: Indices | None = None) -> Judged | None:
-    """How well a whole fit predicts some rows, each left out; by default those that its mean function has not seen."""
-    judges = model.judges if judges is None else judges
-    known = np.arange(model.n_rows) if judges is None else judges
-    which = np.sort(np.random.default_rng(SEED).permutation(known)[:MOST_LEFT_OUT])
-    if (found := model.left_out(which)) is None:
-        return None
-    distribution, y = found
-    return Judged(candidate, distribution.log_density(y)[:, 0], np.square(y - distribution.mean)[:, 0])
+@dataclass(frozen=True)
+class Whole:
+    """A candidate that got a whole fit, and what this has warned of."""
+
+    candidate: Candidate
+    model: Fitted
+    said: list[warnings.WarningMessage]
+
+    def left_out(self, known: Indices | None) -> Judged | None:
+        """How well it predicts at most `MOST_LEFT_OUT` of some rows, or of all, each left out; None if it cannot."""
+        which = _some(np.arange(self.model.n_rows) if known is None else known, MOST_LEFT_OUT)
+        if (found := self.model.left_out(which)) is None:
+            return None
+        distribution, y = found
+        squares = self.model.optimism * np.square(y - distribution.mean)[:, 0]
+        return Judged(self.candidate, distribution.log_density(y)[:, 0], squares)
 
 
 class Race:
@@ -181,6 +175,8 @@ class Race:
     ----------
     pool : ArrayRows
         Rows in memory, with one target.
+    rows : array of int
+        Their numbers among the rows of the fit.
     settings : Settings
     n : int
         How many rows the fit has.
@@ -190,17 +186,19 @@ class Race:
         The least and the largest target of all rows, which a scale must suit.
     """
 
-    def __init__(self, pool: ArrayRows, settings: Settings, n: int, end: float, ends: tuple[float, float]) -> None:
-        self.X, self.y, self.settings, self.n, self.end = np.asarray(pool.X, dtype=np.float64), pool.y, settings, n, end
-        self.ends = ends
+    def __init__(
+        self, pool: ArrayRows, rows: Indices, settings: Settings, n: int, end: float, ends: tuple[float, float]
+    ) -> None:
+        self.X, self.y, self.rows = np.asarray(pool.X, dtype=np.float64), pool.y, rows
+        self.settings, self.n, self.end, self.ends = settings, n, end, ends
         self.judges = _judges(self.X)
-        self.fold = np.random.default_rng(SEED).permutation(len(self.judges)) % FOLDS
         self.judged: list[Judged] = []
+        self._line = cache(self._line_errors)
 
     @classmethod
     def of(cls, rows: Rows, settings: Settings, began: float) -> Race:
         """The race of some rows of a fit, without those whose targets say nothing."""
-        which = _some(rows.shape[0], POOL)
+        which = _some(np.arange(rows.shape[0]), POOL)
         some = rows.take(which)
         known = np.ones(len(some), dtype=bool) if settings.weights is None else settings.weights[which] > 0
         if some.alpha is not None:
@@ -208,22 +206,49 @@ class Race:
         end = inf if settings.time_limit is None else began + SHARE * settings.time_limit
         y = targets(rows)[0]
         pool = ArrayRows(some.X[known], np.asarray(some.y[known], dtype=np.float64))
-        return cls(pool, settings, rows.shape[0], end, (float(y.min()), float(y.max())))
+        return cls(pool, which[known], settings, rows.shape[0], end, (float(y.min()), float(y.max())))
 
     def winner(self, plain: Candidate) -> Candidate:
-        """The simplest candidate, unless another beats it: scales compete first, then mean functions."""
+        """The simplest candidate, unless another beats it: each mean function with each scale."""
         with one_blas_thread():
-            best = self._judge(plain)
-            for scale in self._scales():
-                best = self._better(best, replace(plain, target=scale))
+            best, others = self._judge(plain), list(self._scales())
+            candidates = [replace(plain, target=scale) for scale in others]
             for mean in self._means():
-                best = self._better(best, replace(best.candidate, mean=mean))
-            return self._alone(best).candidate
+                candidates += [replace(plain, target=scale, mean=mean) for scale in (plain.target, *others)]
+            for candidate in candidates:
+                if perf_counter() < self.end and (judged := self._judge(candidate)).beats(best):
+                    best = judged
+            return best.candidate
+
+    def alone(self, kept: Whole) -> Candidate | None:
+        """The line or the constant without a process that is to replace a whole fit; None if there is none.
+
+        The process must beat the line that it was fitted beside, which cannot fit too much. Others must beat the model.
+        """
+        best = kept.left_out(self.rows)
+        if best is None:
+            return None
+        model, which, found = kept.candidate, np.searchsorted(self.rows, _some(self.rows, MOST_LEFT_OUT)), None
+        for candidate in self._without_process(model):
+            judged = self._judge(candidate, which)
+            is_beside = candidate == replace(model, alone=True)
+            if judged.beats(best) or (is_beside and not best.beats(judged, larger=1.0)):
+                best, found = judged, candidate
+        return found
+
+    def _without_process(self, model: Candidate) -> Iterator[Candidate]:
+        """Candidates without a process, the line of the model first."""
+        scales = dict.fromkeys([model.target, *(each.candidate.target for each in self.judged)])
+        if isinstance(model.mean, LinearMean) or next(self._means(), None) is not None:
+            line = model.mean if isinstance(model.mean, LinearMean) else LinearMean()
+            yield from (Candidate(line, scale, alone=True) for scale in scales)
+        if self.settings.chooses_mean:
+            yield Candidate(None, "standardize", alone=True)
 
     def _scales(self) -> Iterator[str]:
         """Scales other than the target's own that may suit it, if they compete."""
         y, bounds = self.y, self.settings.bounds
-        if self.settings.target != AUTO or len(np.unique(y)) < FOLDS:
+        if self.settings.target != AUTO or len(np.unique(y)) < FEWEST_VALUES:
             return
         low = bounds[0] if np.isfinite(bounds[0]) else 0.0
         least, most = (end - low for end in self.ends)
@@ -254,26 +279,14 @@ class Race:
         error = self.y - fit_folds(TreesMean(), self.X, self.y)[1]
         return float(np.sqrt(np.mean(np.square(error)))) < PROMISING * bars.rmse * float(model.units[0])
 
-    def _alone(self, best: Judged) -> Judged:
-        """The line without a process, if the best candidate has one that does not beat it."""
-        mean = best.candidate.mean
-        if not isinstance(mean, LinearMean) or self.n > MOST_ALONE:
-            return best
-        line = self._judge(replace(best.candidate, alone=True))
-        return best if best.beats(line, errors=SURE, larger=1.0) else line
-
-    def _better(self, best: Judged, candidate: Candidate) -> Judged:
-        if perf_counter() > self.end:
-            return best
-        judged = self._judge(candidate)
-        return judged if judged.beats(best) else best
-
-    def _judge(self, candidate: Candidate) -> Judged:
-        """How well a candidate predicts the judges."""
-        target = Target.fit(candidate.target, self.y, self.settings.bounds)
-        judges, t = self.judges, target.scaled(self.y)
-        error, std = self._left_out(candidate, t)
-        y, t = self.y[judges, 0], t[judges, 0]
+    def _judge(self, candidate: Candidate, rows: Indices | None = None) -> Judged:
+        """How well a candidate predicts the judges, or some rows of the pool."""
+        target, judges = (
+            Target.fit(candidate.target, self.y, self.settings.bounds),
+            self.judges if rows is None else rows,
+        )
+        error, std = self._left_out(candidate, target, judges)
+        y, t = self.y[judges, 0], target.scaled(self.y[judges, 0])
         z, nu, width = _student(error / std)
         density = z - np.log(std)
         if target.is_linear:
@@ -286,58 +299,39 @@ class Race:
         self.judged.append(judged)
         return judged
 
-    def _left_out(self, candidate: Candidate, t: Floats) -> tuple[Floats, Floats]:
+    def _left_out(self, candidate: Candidate, target: Target, judges: Indices) -> tuple[Floats, Floats]:
         """The errors of the judges and their standard deviations on the scale T(y), each of shape (judges,)."""
-        X, y, mean = self.X[self.judges], t[self.judges], candidate.mean
-        is_line = isinstance(mean, LinearMean)
-        if mean is not None and not is_line:
-            y = (t - fit_folds(mean, self.X, t)[1])[self.judges]
+        t = target.scaled(self.y)
+        if isinstance(candidate.mean, LinearMean):
+            rest = self._line(target)
+        else:
+            rest = t - (t.mean() if candidate.mean is None else fit_folds(candidate.mean, self.X, t)[1])
+        rest, X = rest[judges], self.X[judges]
+        unit = float(rest.std()) or 1.0
+        if candidate.alone:
+            return rest[:, 0], np.full(len(rest), unit)
+        kernels = default_kernels(X, rest / unit)
+        kernel = kernels[(len(kernels) - 1) // 2]
+        _, theta = climb(Plausibility(kernel, X, rest / unit, None), kernel.theta, kernel.bounds, STEPS)
+        inverse = np.linalg.inv(kernel.clone_with_theta(theta)(X))
+        variance = 1 / np.maximum(np.diag(inverse), TINY)
+        return variance * (inverse @ rest[:, 0]), unit * np.sqrt(variance)
 
-        def rest(known: Indices) -> Floats:
-            """What the mean that is fitted to some judges leaves of all, of shape (judges, 1)."""
-            return np.asarray(y - (LinearMean().fit(X[known], y[known]).predict(X) if is_line else y[known].mean()))
-
-        whole = rest(np.arange(len(y)))
-        unit = float(whole.std()) or 1.0
-        kernel = None if candidate.alone else _climbed(X, whole / unit)
-        error, std = np.empty(len(y)), np.ones(len(y))
-        for number in range(FOLDS):
-            known, new = np.flatnonzero(self.fold != number), np.flatnonzero(self.fold == number)
-            left = rest(known) / unit
-            error[new] = left[new, 0]
-            if kernel is not None:
-                mean_there, std[new] = _predicted(
-                    _climbed(X[known], left[known], kernel), X[known], left[known], X[new]
-                )
-                error[new] -= mean_there
-        return unit * error, unit * std
+    def _line_errors(self, target: Target) -> Floats:
+        """The errors of the line through the other rows of the pool, on the scale T(y); of shape (pool, 1)."""
+        return fit_line(self.X, target.scaled(self.y))[1]
 
 
-def _predicted(kernel: Kernel, X: Floats, y: Floats, new: Floats) -> tuple[Floats, Floats]:
-    """Means and standard deviations of new observations given rows X, each of shape (new,)."""
-    rows, compiled = ArrayRows(X, y), compile_kernel(kernel, X)
-    found = SubsetOfData.condition(Evidence(compiled, rows, take_all(rows, compiled))).predict(new)
-    variance = found.variance + compiled.noise(compiled.prepare(new))
-    return found.mean[:, 0], np.sqrt(np.maximum(variance, TINY))
-
-
-def _climbed(X: Floats, y: Floats, kernel: Kernel | None = None) -> Kernel:
-    """A default kernel after some steps, or a kernel that has been climbed after a few more."""
-    kernels, steps = ([kernel], MORE_STEPS) if kernel is not None else (default_kernels(X, y), STEPS)
-    kernel = kernels[(len(kernels) - 1) // 2]
-    return kernel.clone_with_theta(climb(Plausibility(kernel, X, y, None), kernel.theta, kernel.bounds, steps)[1])
-
-
-def _some(n: int, most: int) -> Indices:
-    """At most so many of n rows, drawn at random, in order."""
-    return np.sort(np.random.default_rng(SEED).permutation(n)[:most])
+def _some(rows: Indices, most: int) -> Indices:
+    """At most so many of some rows, drawn at random, in order."""
+    return np.sort(np.random.default_rng(SEED).permutation(rows)[:most])
 
 
 def _judges(X: Floats) -> Indices:
     """The rows of a pool that judge: drawn at random or, of many, half of them beside each other."""
     n = len(X)
     if n <= MANY:
-        return _some(n, JUDGES)
+        return _some(np.arange(n), JUDGES)
     order = np.random.default_rng(SEED).permutation(n)
     index = Index.of(X, np.median(X, axis=0), 1 / np.square(robust_spread(X)))
     near = index.query(X[order[:WINDOWS]], JUDGES // WINDOWS // 2).ravel()

@@ -63,6 +63,6 @@ def _spread(X: Floats) -> Floats:
     So a level of few rows is drawn to the others, as little is known of it.
     """
     low, high = X.min(axis=0), X.max(axis=0)
-    spread = np.where(((X == low) | (X == high)).all(axis=0), 0.5 * (high - low), X.std(axis=0))
+    spread = np.where(((low == X) | (high == X)).all(axis=0), 0.5 * (high - low), X.std(axis=0))
     spread[spread == 0] = 1.0
-    return spread
+    return np.asarray(spread)
