@@ -25,6 +25,7 @@ from ..core.warn import warn
 from ..criteria import CRITERIA, Criterion, resolve_criterion
 from ..exceptions import NoBetterWarning
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, searches
+from ..hyperparameters.exact import MOST_OPTIMISTIC
 from ..hyperparameters.holes import Holes
 from ..hyperparameters.record import found_before, note_of
 from ..hyperparameters.search import MOST_OPTIMISTIC
@@ -59,7 +60,7 @@ from ..selection.rows import (
     targets,
 )
 from ..stopping import Rule, resolve_rule
-from .advice import no_better_words
+from .advice import alone_words, no_better_words
 from .clock import CONDITION, MEAN, SEARCH, Budget, Clock, Costs
 from .fitted import Fitted
 from .gross import GrossErrors, Kept, look_over, without_copies
@@ -74,6 +75,7 @@ from .means import (
     is_auto,
     is_named,
     name_of,
+    predicted,
     resolve_mean,
 )
 from .room import check_fetched, checked_rows, placed
@@ -210,8 +212,8 @@ class Mean:
     """Predictions for `rows`, each by the regressor that has not seen it."""
     judges: Indices | None
     """Rows that no regressor has seen, by which models with this mean are judged; None if any rows will do."""
-    has_level: bool = False
-    """Whether the function has the level of the targets, so that what is left need not be centred."""
+    optimism: float = 1.0
+    """How many times as large the noise is as that of the residuals, if rows that the mean has seen judge the model."""
 
     def of(self, rows: Rows) -> Rows:
         """Return the rows with the residuals of the mean function as targets."""
@@ -266,6 +268,7 @@ def fit_with_mean(given: Rows, target_shape: tuple[int, ...], settings: Settings
     checkpoint = open_fit_checkpoint(rows, settings, generator)
     found = find_weighted_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
     rows = replace(rows, scaled=weighted(rows.scaled, found.kernel, settings.weights))
+    found = replace(found, optimism=min(mean.optimism * found.optimism, MOST_OPTIMISTIC))
     check_fetched(rows.scaled, found.kernel, settings)
     searched = sum(part.seconds for part in found.rounds)
     rule = settings.rule(budget.for_choice(searched, follow.slowness))
@@ -297,7 +300,7 @@ def fit_mean(rows: Rows, settings: Settings, follow: Clock) -> Mean:
         )
     follow.say(MEAN)
     if isinstance(settings.mean, SeesAllRows):
-        return _fit_all_rows(rows, settings.mean)
+        return _fit_all_rows(rows, settings.mean, settings.alone)
     n_aside = int(np.clip(N_ASIDE, LEAST_ASIDE * n, MOST_ASIDE * n))
     order = np.random.default_rng(SEED).permutation(n)
     which = _without_noise_alone(rows, np.sort(order[n_aside:][:MOST_FOR_MEAN]))
@@ -309,14 +312,21 @@ def fit_mean(rows: Rows, settings: Settings, follow: Clock) -> Mean:
     return Mean(MeanFunction(name_of(settings.mean), models), which, left_out, judges)
 
 
-def _fit_all_rows(rows: Rows, regressor: SeesAllRows) -> Mean:
-    """Fit a regressor that needs no folds to all rows, or a sample."""
+def _fit_all_rows(rows: Rows, regressor: SeesAllRows, alone: bool) -> Mean:
+    """Fit a regressor that needs no folds to all rows, or a sample.
+
+    A process learns what the regressor leaves, of which the variance is 1 - h times that of the noise. Alone, it is
+    judged by what the others predict of each row.
+    """
     drawn = np.sort(np.random.default_rng(SEED).permutation(rows.shape[0])[:MOST_FOR_MEAN])
     which = _without_noise_alone(rows, drawn)
-    some = rows.take(which)
-    model = clone(regressor)
-    left_out = model.fit_left_out(some.X.astype(np.float64), some.y)
-    return Mean(MeanFunction(name_of(regressor), (model,)), which, left_out, None, has_level=True)
+    some, model = rows.take(which), clone(regressor)
+    rest = 1 - model.fit_all(some.X.astype(np.float64), some.y)[:, None]
+    error = some.y - predicted(model, some.X, rows.q)
+    left_out = some.y - error / (rest if alone else 1.0)
+    squares = np.square(error)
+    optimism = 1.0 if alone or not squares.any() else float(np.sum(squares / rest) / squares.sum())
+    return Mean(MeanFunction(name_of(regressor), (model,)), which, left_out, None, optimism)
 
 
 def _without_noise_alone(rows: Rows, which: Indices) -> Indices:
@@ -339,7 +349,7 @@ def scale(rows: Rows, mean: Mean, target: Target, settings: Settings) -> tuple[S
     """Subtract the mean function from the targets, then centre and scale them (not without a scale)."""
     rest, q = mean.of(rows), rows.q
     scaling = moments(rest, settings.weights) if target.is_standardized else Scaling(np.zeros(q), np.ones(q))
-    if mean.has_level:
+    if settings.alone and not mean.function.is_constant:  # the mean has the level of the targets
         scaling = replace(scaling, mean=np.zeros(q))
     return scaling, rest.with_targets(scaling)
 
@@ -576,6 +586,7 @@ def baselines_of(
         data, rmse = rows.given.with_targets(scaling), bars.rmse / scaling.unit
     found = compared_with_simple_models(data, judged, rmse, scaling.unit, generator)
     tried = "auto" if settings.chooses_mean else None if rows.mean.is_constant else rows.mean.name
-    if words := no_better_words(found, tried):
+    words = alone_words(found, rows.mean.name) if rows.mean.alone else no_better_words(found, tried)
+    if words:
         warn(words, NoBetterWarning)
     return found

@@ -161,11 +161,10 @@ class Whole:
     def left_out(self, known: Indices | None) -> Judged | None:
         """How well it predicts at most `MOST_LEFT_OUT` of some rows, or of all, each left out; None if it cannot."""
         which = _some(np.arange(self.model.n_rows) if known is None else known, MOST_LEFT_OUT)
-        if (found := self.model.left_out(which)) is None:
+        if (found := self.model.left_out(which, self.model.optimism)) is None:
             return None
         distribution, y = found
-        squares = self.model.optimism * np.square(y - distribution.mean)[:, 0]
-        return Judged(self.candidate, distribution.log_density(y)[:, 0], squares)
+        return Judged(self.candidate, distribution.log_density(y)[:, 0], np.square(y - distribution.mean)[:, 0])
 
 
 class Race:
@@ -302,24 +301,28 @@ class Race:
     def _left_out(self, candidate: Candidate, target: Target, judges: Indices) -> tuple[Floats, Floats]:
         """The errors of the judges and their standard deviations on the scale T(y), each of shape (judges,)."""
         t = target.scaled(self.y)
+        unseen: Floats = np.ones(len(judges))
         if isinstance(candidate.mean, LinearMean):
-            rest = self._line(target)
+            rest, leverage = self._line(target)
+            unseen = 1 - leverage[judges]
         else:
             rest = t - (t.mean() if candidate.mean is None else fit_folds(candidate.mean, self.X, t)[1])
         rest, X = rest[judges], self.X[judges]
         unit = float(rest.std()) or 1.0
         if candidate.alone:
-            return rest[:, 0], np.full(len(rest), unit)
+            return rest[:, 0] / unseen, np.full(len(rest), unit)
         kernels = default_kernels(X, rest / unit)
         kernel = kernels[(len(kernels) - 1) // 2]
         _, theta = climb(Plausibility(kernel, X, rest / unit, None), kernel.theta, kernel.bounds, STEPS)
         inverse = np.linalg.inv(kernel.clone_with_theta(theta)(X))
         variance = 1 / np.maximum(np.diag(inverse), TINY)
-        return variance * (inverse @ rest[:, 0]), unit * np.sqrt(variance)
+        return variance * (inverse @ rest[:, 0]) / unseen, unit * np.sqrt(variance)
 
-    def _line_errors(self, target: Target) -> Floats:
-        """The errors of the line through the other rows of the pool, on the scale T(y); of shape (pool, 1)."""
-        return fit_line(self.X, target.scaled(self.y))[1]
+    def _line_errors(self, target: Target) -> tuple[Floats, Floats]:
+        """The residuals of a line through the pool, on the scale T(y), of shape (pool, 1), and its leverages."""
+        t = target.scaled(self.y)
+        line, leverage = fit_line(self.X, t)
+        return t - line(self.X), leverage
 
 
 def _some(rows: Indices, most: int) -> Indices:

@@ -57,7 +57,10 @@ class Baselines:
         """
         if not np.isfinite(self.model) or self.model <= EXACT * self.constant or self.constant == 0:
             return None
-        errors = {name: self.of(name) for name, share in NO_BETTER.items() if self.model >= share * self.of(name)}
+        seen = 1 - 1 / self.n_rows  # a model that is a constant has seen the rows that it is judged by
+        errors = {
+            name: self.of(name) for name, share in NO_BETTER.items() if self.model >= seen * share * self.of(name)
+        }
         return next((name for name in errors if errors[name] <= AS_GOOD * min(errors.values())), None)
 
     def of(self, name: str) -> float:
@@ -123,7 +126,8 @@ class SimpleModels:
     def __init__(self, X: Floats, y: Floats) -> None:
         self.X, self.y, self.constant = X, y, y.mean(axis=0)
         self._index = Index.of(X, np.median(X, axis=0), 1 / np.square(robust_spread(X)))
-        self.line, self._line_errors = fit_line(X, y)
+        self.line, leverage = fit_line(X, y)
+        self._line_errors = (y - self.line(X)) / (1 - leverage)[:, None]
 
     def nearest(self, X: Floats, k: int) -> Floats:
         """The mean of the k nearest rows, of shape (rows, q)."""

@@ -36,11 +36,11 @@ class Line:
 
 
 def fit_line(X: Floats, y: Floats) -> tuple[Line, Floats]:
-    """Fit a line to targets of shape (n, q), and return it with the error of every row, left out, of shape (n, q).
+    """Fit a line to targets of shape (n, q), and return it with the leverage of every row, of shape (n,).
 
-    With the eigenvalues l of the scaled inputs' covariance and rows U in the directions of its eigenvectors, the
-    leverages of a ridge g are h_i = 1 / n + sum_j U_ij^2 / (n (l_j + g)), and leave-one-out errors e_i / (1 - h_i).
-    O(n d^2 + d^3).
+    A row whose residual is e is e / (1 - h) off the line through the other rows. The ridge is that with the smallest
+    such errors. With the eigenvalues l of the scaled inputs' covariance and rows U in the directions of its eigenvectors, the
+    leverages of a ridge g are h_i = 1 / n + sum_j U_ij^2 / (n (l_j + g)). O(n d^2 + d^3).
     """
     n = len(X)
     centre, level, spread = X.mean(axis=0), y.mean(axis=0), _spread(X)
@@ -53,8 +53,8 @@ def fit_line(X: Floats, y: Floats) -> tuple[Line, Floats]:
         leverage = np.minimum(1 / n + squared @ (1 / (values + ridge)) / n, MOST_LEVERAGE)
         error = (R - U @ weights) / (1 - leverage)[:, None]
         if (square := float(np.mean(np.square(error) / unit))) < least:
-            least, best, errors = square, weights, error
-    return Line(vectors @ best / spread[:, None], level, centre), errors
+            least, best, leverages = square, weights, leverage
+    return Line(vectors @ best / spread[:, None], level, centre), leverages
 
 
 def _spread(X: Floats) -> Floats:

@@ -46,10 +46,13 @@ class StopsEarly(Regressor, Protocol):
 
 @runtime_checkable
 class SeesAllRows(Regressor, Protocol):
-    """A regressor that is fitted to all rows, and knows what it would predict for each without it."""
+    """A regressor of few parameters, which is fitted to all rows and says by how much its residuals are too small."""
 
-    def fit_left_out(self, X: Floats, y: Floats) -> Floats:
-        """Fit to targets of shape (n, q), and return the prediction of each row from the others, of shape (n, q)."""
+    def fit_all(self, X: Floats, y: Floats) -> Floats:
+        """Fit to targets of shape (n, q), and return the leverages h of the rows, of shape (n,).
+
+        A row whose residual is e is e / (1 - h) off what the other rows predict.
+        """
         ...
 
 

@@ -39,13 +39,13 @@ class LinearMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Floats, y: Floats) -> Self:
         """Fit to targets of shape (n,) or (n, q). O(n d^2 + d^3)."""
-        self.fit_left_out(np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(len(X), -1))
+        self.fit_all(np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(len(X), -1))
         return self
 
-    def fit_left_out(self, X: Floats, y: Floats) -> Floats:
-        """Fit to targets of shape (n, q), and return the prediction of each row from the others, of shape (n, q)."""
-        self.line_, errors = fit_line(X, y)
-        return y - errors
+    def fit_all(self, X: Floats, y: Floats) -> Floats:
+        """Fit to targets of shape (n, q), and return the leverages of the rows, of shape (n,)."""
+        self.line_, leverage = fit_line(X, y)
+        return leverage
 
     def predict(self, X: Any) -> Floats:
         """Predict targets of shape (n, q)."""
