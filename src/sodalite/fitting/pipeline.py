@@ -143,6 +143,7 @@ class Settings:
             "mean": resolve_mean(parameters["mean"]),
             "chooses_mean": is_auto(parameters["mean"]),
             "bounds": check_target(parameters["target"], parameters["bounds"]),
+            "alone": isinstance(method, Kept) and method.alone,
             "first": first,
             "checkpoint": checkpoint,
         }

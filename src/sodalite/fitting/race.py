@@ -49,6 +49,8 @@ FEWEST_VALUES = 5  # different targets below which no other scale is tried
 STEPS = 5  # steps of a climb of the judges' likelihood; 10, 20 and 40 choose no better on 150 tables
 WORTH = 0.01  # nats a row that a candidate must gain
 LARGER = 1.05  # ratio of RMSEs up to which they are level; 1.02 would lose .02 nats a row, 1.1 a hundredth of RMSE
+SURE = 2.0  # standard errors by which a line or a constant alone must be ahead of a whole fit
+AS_GOOD = 1.02  # ratio of the RMSE beside a line to that of the line alone up to which a process may be worth its while
 SHARE = 0.1  # share of a time limit that the race may take
 NUS = (2.0, 3.0, 5.0, 10.0, 30.0, 300.0)  # degrees of freedom that are tried
 ROUNDS = 20  # steps of the fixed-point iteration for the scale of a t
@@ -95,14 +97,20 @@ class Judged:
         """What is told of it."""
         return Trial(str(self.candidate), -float(self.density.mean()), float(np.sqrt(self.squares.mean())))
 
-    def beats(self, other: Judged, larger: float = LARGER) -> bool:
+    def beats(self, other: Judged, errors: float = 1.0, larger: float = LARGER) -> bool:
         """Whether its density is larger by more than chance and its RMSE hardly larger, or the other way round.
 
-        `larger` is the ratio of the RMSEs up to which it is hardly larger.
+        Parameters
+        ----------
+        other : Judged
+        errors : float
+            Standard errors of a mean difference that may be chance.
+        larger : float
+            Ratio of the RMSEs up to which it is hardly larger.
         """
         unit = max(float(other.squares.max()), TINY)  # targets may be so large that squares of squares are infinite
         gain, fewer = self.density - other.density, other.squares / unit - self.squares / unit
-        chance, by_chance = (float(part.std()) / sqrt(len(part)) for part in (gain, fewer))
+        chance, by_chance = (errors * float(part.std()) / sqrt(len(part)) for part in (gain, fewer))
         ratio = sqrt(float(self.squares.mean()) / max(float(other.squares.mean()), TINY))
         if gain.mean() > max(WORTH, chance):
             return ratio <= larger
@@ -117,7 +125,7 @@ def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: C
     keep_memory()
     began = perf_counter()
     rows = check(rows, settings, follow)
-    plain = Candidate(settings.mean, "standardize" if settings.target == AUTO else settings.target)
+    plain = Candidate(settings.mean, "standardize" if settings.target == AUTO else settings.target, settings.alone)
     if not settings.competes or rows.q > 1 or rows.shape[0] < FEWEST:
         return fit_with_mean(rows, target_shape, plain.applied(settings, rows), follow)
     follow.say(RACE)
@@ -222,7 +230,7 @@ class Race:
     def alone(self, kept: Whole) -> Candidate | None:
         """The line or the constant without a process that is to replace a whole fit; None if there is none.
 
-        The process must beat the line that it was fitted beside, which cannot fit too much. Others must beat the model.
+        The process must beat the line that it was fitted beside, which cannot fit too much. Others must be far ahead.
         """
         best = kept.left_out(self.rows)
         if best is None:
@@ -231,7 +239,7 @@ class Race:
         for candidate in self._without_process(model):
             judged = self._judge(candidate, which)
             is_beside = candidate == replace(model, alone=True)
-            if judged.beats(best) or (is_beside and not best.beats(judged, larger=1.0)):
+            if judged.beats(best, errors=SURE) or (is_beside and not best.beats(judged, larger=AS_GOOD)):
                 best, found = judged, candidate
         return found
 
