@@ -21,8 +21,8 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from contextlib import redirect_stdout
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
 from hashlib import sha1
 from pathlib import Path
@@ -39,7 +39,7 @@ from .evidence import record
 from .tables import _run
 
 RESULTS = Path("benchmarks/results/catalogue.json")
-TABLES = 170
+TABLES = 200
 FEWEST, MOST = 20, 5000  # rows of a table
 DIFFERENT = 10  # values of a target
 HELD_OUT = 0.25
@@ -47,7 +47,6 @@ FOLDS = 5
 LEVELS = np.arange(1, 100) / 100  # of the quantiles whose pinball losses make a CRPS
 PENALTIES = np.geomspace(1e-4, 1e5, 28)
 BEHIND, LEVEL, SURE = 1.1, 1.03, 2.0  # ratios of RMSEs that count as lost, and as level; standard errors
-SEASONS = {12: 12, 4: 4, 7: 7, 24: 24, 52: 52}
 SIZES = ((0, 100), (100, 500), (500, MOST + 1))  # rows of the groups in which coverage is shown
 
 
@@ -336,7 +335,10 @@ def line(result: Result) -> str:
     return text + (" LOST" if result.is_lost else "")
 
 
-HEADING = f"{'table':32} {'rows':>5} {'col':>3} {'ours':>7} {'best':>7} {'':7} {'ratio':>6} {'t':>5}  {'CRPS':>5} {'in 90':>5} {'s':>5}"
+HEADING = (
+    f"{'table':32} {'rows':>5} {'col':>3} {'ours':>7} {'best':>7} {'':7} {'ratio':>6} {'t':>5}  "
+    f"{'CRPS':>5} {'in 90':>5} {'s':>5}"
+)
 
 
 def summary(results: Sequence[Result]) -> list[str]:
@@ -369,7 +371,8 @@ def changes(before: Sequence[Result], after: Sequence[Result]) -> list[str]:
     pairs = [(old[r.name], r) for r in after if r.name in old and not r.failure]
     pairs.sort(key=lambda pair: -abs(np.log(max(pair[1].rmse["ours"], 1e-9) / max(pair[0].rmse["ours"], 1e-9))))
     lines = [
-        f"{new.name[:32]:32} ratio {was.ratio:6.2f} {new.ratio:6.2f}  CRPS {was.crps_ratio:5.2f} {new.crps_ratio:5.2f}  "
+        f"{new.name[:32]:32} ratio {was.ratio:6.2f} {new.ratio:6.2f}  "
+        f"CRPS {was.crps_ratio:5.2f} {new.crps_ratio:5.2f}  "
         f"in 90 % {was.inside:.2f} {new.inside:.2f}  s {was.seconds:.0f} {new.seconds:.0f}  {was.model} -> {new.model}"
         for was, new in pairs
     ]

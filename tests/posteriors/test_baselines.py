@@ -157,7 +157,9 @@ def test_the_command_and_the_report_say_so(tmp_path):
     assert content["advice"].startswith("Hardly better than a constant")
     page = sodalite.report.to_html(sodalite.report.make_report(sodalite.load(tmp_path / "m.sodalite")))
     assert "<b>What to try:</b> The inputs say little about the target" in page
-    assert re.search(r"than that of the best simple way, the mean of all rows</dt><dd>\d+ % (larger|smaller)</dd>", page)
+    assert re.search(
+        r"than that of the best simple way, the mean of all rows</dt><dd>\d+ % (larger|smaller)</dd>", page
+    )
 
 
 @pytest.mark.filterwarnings("default::sodalite.exceptions.NoBetterWarning")

@@ -39,8 +39,8 @@ def fit_line(X: Floats, y: Floats) -> tuple[Line, Floats]:
     """Fit a line to targets of shape (n, q), and return it with the leverage of every row, of shape (n,).
 
     A row whose residual is e is e / (1 - h) off the line through the other rows. The ridge is that with the smallest
-    such errors. With the eigenvalues l of the scaled inputs' covariance and rows U in the directions of its eigenvectors, the
-    leverages of a ridge g are h_i = 1 / n + sum_j U_ij^2 / (n (l_j + g)). O(n d^2 + d^3).
+    such errors. With the eigenvalues l of the scaled inputs' covariance and rows U in the directions of its
+    eigenvectors, the leverages of a ridge g are h_i = 1 / n + sum_j U_ij^2 / (n (l_j + g)). O(n d^2 + d^3).
     """
     n = len(X)
     centre, level, spread = X.mean(axis=0), y.mean(axis=0), _spread(X)
