@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib.util import find_spec
 from math import inf, log, pi, sqrt
 from time import perf_counter
@@ -49,7 +48,7 @@ FEWEST_VALUES = 5  # different targets below which no other scale is tried
 STEPS = 5  # steps of a climb of the judges' likelihood; 10, 20 and 40 choose no better on 150 tables
 WORTH = 0.01  # nats a row that a candidate must gain
 LARGER = 1.05  # ratio of RMSEs up to which they are level; 1.02 would lose .02 nats a row, 1.1 a hundredth of RMSE
-SURE = 2.0  # standard errors by which a line or a constant alone must be ahead of a whole fit
+SURE = 2.0  # standard errors by which a line or a constant alone must be ahead, or the process beside a line
 AS_GOOD = 1.02  # ratio of the RMSE beside a line to that of the line alone up to which a process may be worth its while
 SHARE = 0.1  # share of a time limit that the race may take
 NUS = (2.0, 3.0, 5.0, 10.0, 30.0, 300.0)  # degrees of freedom that are tried
@@ -166,13 +165,19 @@ class Whole:
     model: Fitted
     said: list[warnings.WarningMessage]
 
-    def left_out(self, known: Indices | None) -> Judged | None:
-        """How well it predicts at most `MOST_LEFT_OUT` of some rows, or of all, each left out; None if it cannot."""
+    def left_out(self, known: Indices | None, larger: Floats | None = None) -> Judged | None:
+        """How well it predicts at most `MOST_LEFT_OUT` of some rows, or of all, each left out; None if it cannot.
+
+        Errors are `larger` by such factors, of shape (rows,), as lines have seen the rows. Squared errors grow by what
+        is left of the optimism: the kernel has seen the rows too.
+        """
         which = _some(np.arange(self.model.n_rows) if known is None else known, MOST_LEFT_OUT)
-        if (found := self.model.left_out(which, self.model.optimism)) is None:
+        larger = np.ones(len(which)) if larger is None else larger
+        if (found := self.model.left_out(which, larger[:, None])) is None:
             return None
         distribution, y = found
-        return Judged(self.candidate, distribution.log_density(y)[:, 0], np.square(y - distribution.mean)[:, 0])
+        rest = max(self.model.optimism / float(np.mean(np.square(larger))), 1.0)
+        return Judged(self.candidate, distribution.log_density(y)[:, 0], rest * np.square(y - distribution.mean)[:, 0])
 
 
 class Race:
@@ -200,7 +205,6 @@ class Race:
         self.settings, self.n, self.end, self.ends = settings, n, end, ends
         self.judges = _judges(self.X)
         self.judged: list[Judged] = []
-        self._line = cache(self._line_errors)
 
     @classmethod
     def of(cls, rows: Rows, settings: Settings, began: float) -> Race:
@@ -230,16 +234,19 @@ class Race:
     def alone(self, kept: Whole) -> Candidate | None:
         """The line or the constant without a process that is to replace a whole fit; None if there is none.
 
-        The process must beat the line that it was fitted beside, which cannot fit too much. Others must be far ahead.
+        A line that the process was fitted beside, which cannot fit too much, stays unless the process beats it.
         """
-        best = kept.left_out(self.rows)
+        model, which, found = kept.candidate, np.searchsorted(self.rows, _some(self.rows, MOST_LEFT_OUT)), None
+        is_beside_line = isinstance(model.mean, LinearMean)
+        t = self._target(model).scaled(self.y)
+        larger = 1 / (1 - fit_line(self.X, t)[1][which]) if is_beside_line else None
+        best = kept.left_out(self.rows, larger)
         if best is None:
             return None
-        model, which, found = kept.candidate, np.searchsorted(self.rows, _some(self.rows, MOST_LEFT_OUT)), None
         for candidate in self._without_process(model):
             judged = self._judge(candidate, which)
             is_beside = candidate == replace(model, alone=True)
-            if judged.beats(best, errors=SURE) or (is_beside and not best.beats(judged, larger=AS_GOOD)):
+            if judged.beats(best, SURE) or (is_beside and not best.beats(judged, SURE, AS_GOOD)):
                 best, found = judged, candidate
         return found
 
@@ -286,12 +293,13 @@ class Race:
         error = self.y - fit_folds(TreesMean(), self.X, self.y)[1]
         return float(np.sqrt(np.mean(np.square(error)))) < PROMISING * bars.rmse * float(model.units[0])
 
+    def _target(self, candidate: Candidate) -> Target:
+        """The candidate's scale."""
+        return Target.fit(candidate.target, self.y, self.settings.bounds)
+
     def _judge(self, candidate: Candidate, rows: Indices | None = None) -> Judged:
-        """How well a candidate predicts the judges, or some rows of the pool."""
-        target, judges = (
-            Target.fit(candidate.target, self.y, self.settings.bounds),
-            self.judges if rows is None else rows,
-        )
+        """How well a candidate predicts the judges or, without a process, some rows of the pool."""
+        target, judges = self._target(candidate), self.judges if rows is None else rows
         error, std = self._left_out(candidate, target, judges)
         y, t = self.y[judges, 0], target.scaled(self.y[judges, 0])
         z, nu, width = _student(error / std)
@@ -308,14 +316,14 @@ class Race:
 
     def _left_out(self, candidate: Candidate, target: Target, judges: Indices) -> tuple[Floats, Floats]:
         """The errors of the judges and their standard deviations on the scale T(y), each of shape (judges,)."""
-        t = target.scaled(self.y)
+        X, t, mean = self.X[judges], target.scaled(self.y), candidate.mean
         unseen: Floats = np.ones(len(judges))
-        if isinstance(candidate.mean, LinearMean):
-            rest, leverage = self._line(target)
-            unseen = 1 - leverage[judges]
+        if isinstance(mean, LinearMean):
+            known, places = (slice(None), judges) if candidate.alone else (judges, slice(None))
+            line, leverage = fit_line(self.X[known], t[known])
+            rest, unseen = t[judges] - line(X), 1 - leverage[places]
         else:
-            rest = t - (t.mean() if candidate.mean is None else fit_folds(candidate.mean, self.X, t)[1])
-        rest, X = rest[judges], self.X[judges]
+            rest = (t - (t.mean() if mean is None else fit_folds(mean, self.X, t)[1]))[judges]
         unit = float(rest.std()) or 1.0
         if candidate.alone:
             return rest[:, 0] / unseen, np.full(len(rest), unit)
@@ -325,12 +333,6 @@ class Race:
         inverse = np.linalg.inv(kernel.clone_with_theta(theta)(X))
         variance = 1 / np.maximum(np.diag(inverse), TINY)
         return variance * (inverse @ rest[:, 0]) / unseen, unit * np.sqrt(variance)
-
-    def _line_errors(self, target: Target) -> tuple[Floats, Floats]:
-        """The residuals of a line through the pool, on the scale T(y), of shape (pool, 1), and its leverages."""
-        t = target.scaled(self.y)
-        line, leverage = fit_line(self.X, t)
-        return t - line(self.X), leverage
 
 
 def _some(rows: Indices, most: int) -> Indices:
