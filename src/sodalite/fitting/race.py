@@ -168,16 +168,13 @@ class Whole:
     def left_out(self, known: Indices | None, larger: Floats | None = None) -> Judged | None:
         """How well it predicts at most `MOST_LEFT_OUT` of some rows, or of all, each left out; None if it cannot.
 
-        Errors are `larger` by such factors, of shape (rows,), as lines have seen the rows. Squared errors grow by what
-        is left of the optimism: the kernel has seen the rows too.
+        Errors are `larger` by such factors, of shape (rows,), as lines have seen the rows.
         """
         which = _some(np.arange(self.model.n_rows) if known is None else known, MOST_LEFT_OUT)
-        larger = np.ones(len(which)) if larger is None else larger
-        if (found := self.model.left_out(which, larger[:, None])) is None:
+        if (found := self.model.left_out(which, 1.0 if larger is None else larger[:, None])) is None:
             return None
         distribution, y = found
-        rest = max(self.model.optimism / float(np.mean(np.square(larger))), 1.0)
-        return Judged(self.candidate, distribution.log_density(y)[:, 0], rest * np.square(y - distribution.mean)[:, 0])
+        return Judged(self.candidate, distribution.log_density(y)[:, 0], np.square(y - distribution.mean)[:, 0])
 
 
 class Race:
