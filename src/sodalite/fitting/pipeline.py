@@ -25,7 +25,6 @@ from ..core.warn import warn
 from ..criteria import CRITERIA, Criterion, resolve_criterion
 from ..exceptions import NoBetterWarning
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, searches
-from ..hyperparameters.exact import MOST_OPTIMISTIC
 from ..hyperparameters.holes import Holes
 from ..hyperparameters.record import found_before, note_of
 from ..hyperparameters.search import MOST_OPTIMISTIC
