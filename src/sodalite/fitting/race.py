@@ -242,7 +242,7 @@ class Race:
             return None
         for candidate in self._without_process(model):
             judged = self._judge(candidate, which)
-            is_beside = candidate == replace(model, alone=True)
+            is_beside = is_beside_line and candidate == replace(model, alone=True)
             if judged.beats(best, SURE) or (is_beside and not best.beats(judged, SURE, AS_GOOD)):
                 best, found = judged, candidate
         return found
@@ -276,9 +276,11 @@ class Race:
     def _means(self) -> Iterator[Regressor]:
         """Mean functions other than a constant, if they compete.
 
-        A line through a series leads astray ahead of it, which rows between others cannot tell.
+        A line through a series leads astray ahead of it, which rows between others cannot tell. Two levels are no
+        series.
         """
-        if self.settings.chooses_mean and self.X.shape[1] > 1:
+        is_series = self.X.shape[1] == 1 and len(np.unique(self.X)) > 2
+        if self.settings.chooses_mean and not is_series:
             yield LinearMean()
 
     def promises_trees(self, model: Fitted) -> bool:
@@ -319,8 +321,10 @@ class Race:
             known, places = (slice(None), judges) if candidate.alone else (judges, slice(None))
             line, leverage = fit_line(self.X[known], t[known])
             rest, unseen = t[judges] - line(X), 1 - leverage[places]
+        elif mean is None:
+            rest, unseen = t[judges] - t.mean(), unseen - 1 / len(t)
         else:
-            rest = (t - (t.mean() if mean is None else fit_folds(mean, self.X, t)[1]))[judges]
+            rest = t[judges] - fit_folds(mean, self.X, t)[1][judges]
         unit = float(rest.std()) or 1.0
         if candidate.alone:
             return rest[:, 0] / unseen, np.full(len(rest), unit)
