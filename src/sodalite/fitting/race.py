@@ -103,17 +103,17 @@ class Judged:
         ----------
         other : Judged
         errors : float
-            Standard errors of a mean difference that may be chance.
+            Standard errors of a mean difference by which it must be ahead.
         larger : float
             Ratio of the RMSEs up to which it is hardly larger.
         """
         unit = max(float(other.squares.max()), TINY)  # targets may be so large that squares of squares are infinite
         gain, fewer = self.density - other.density, other.squares / unit - self.squares / unit
-        chance, by_chance = (errors * float(part.std()) / sqrt(len(part)) for part in (gain, fewer))
+        chance, by_chance = (float(part.std()) / sqrt(len(part)) for part in (gain, fewer))
         ratio = sqrt(float(self.squares.mean()) / max(float(other.squares.mean()), TINY))
-        if gain.mean() > max(WORTH, chance):
+        if gain.mean() > max(WORTH, errors * chance):
             return ratio <= larger
-        return bool(ratio * LARGER < 1 and fewer.mean() > by_chance and gain.mean() >= -chance)
+        return bool(ratio * LARGER < 1 and fewer.mean() > errors * by_chance and gain.mean() >= -chance)
 
 
 def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
@@ -253,7 +253,7 @@ class Race:
         if isinstance(model.mean, LinearMean) or next(self._means(), None) is not None:
             line = model.mean if isinstance(model.mean, LinearMean) else LinearMean()
             yield from (Candidate(line, scale, alone=True) for scale in scales)
-        if self.settings.chooses_mean:
+        if self.settings.chooses_mean and self.settings.target == AUTO:
             yield Candidate(None, "standardize", alone=True)
 
     def _scales(self) -> Iterator[str]:
