@@ -130,6 +130,8 @@ def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: C
         return fit_with_mean(rows, target_shape, plain.applied(settings, rows), follow)
     follow.say(RACE)
     race = Race.of(rows, settings, began)
+    if not np.ptp(race.y):  # nothing is better than another
+        return fit_with_mean(rows, target_shape, plain.applied(settings, rows), follow)
     best = race.winner(plain)
     limit = settings.time_limit
 
