@@ -90,9 +90,8 @@ def test_who_beats_whom(density, squares, beats):
 
 def test_a_time_limit_leaves_candidates_out():
     X, y = table("product", 200)
-    race = Race(
-        sodalite.selection.rows.ArrayRows(X, y[:, None]), settings_of(GreedyGPRegressor()), 200, -1.0, (1.0, 2.0)
-    )
+    pool = sodalite.selection.rows.ArrayRows(X, y[:, None])
+    race = Race(pool, np.arange(200), settings_of(GreedyGPRegressor()), 200, -1.0, (1.0, 2.0))
     winner = race.winner(sodalite.fitting.race.Candidate(None, "standardize"))
     assert (winner.mean, winner.target, len(race.judged)) == (None, "standardize", 1)
 
@@ -109,7 +108,7 @@ def test_rows_without_weight_do_not_judge():
 def test_a_scale_suits_all_rows_and_not_only_those_that_race(monkeypatch):
     monkeypatch.setattr(sodalite.fitting.race, "POOL", 100)
     X, y = table("product", 400)
-    last = np.setdiff1d(np.arange(400), sodalite.fitting.race._some(400, 100))[0]
+    last = np.setdiff1d(np.arange(400), sodalite.fitting.race._some(np.arange(400), 100))[0]
     y[last] = 0.0
     assert GreedyGPRegressor(random_state=0, n_active=30).fit(X, y, alpha=0).target_.name != "log"
 
@@ -180,3 +179,37 @@ def test_a_line_is_not_behind_ridge(kind, n):
         gp = GreedyGPRegressor(mean="linear", target="standardize", random_state=0).fit(X, y)
         ratios.append(np.sqrt(np.mean((gp.predict(new) - f) ** 2) / np.mean((ridge.predict(new) - f) ** 2)))
     assert np.mean(ratios) < 1.02, ratios
+
+
+def fastfood(n=387, seed=0):
+    """A target that follows a line but for few rows, in many columns: two hundred rows and a process do not see it."""
+    generator = np.random.default_rng(seed)
+    X = np.exp(generator.normal(size=(n + 200, 14)))
+    y = X @ generator.uniform(1, 9, 14) + generator.standard_t(2, n + 200)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def test_a_line_that_is_ahead_of_the_whole_fit_is_what_is_predicted():
+    X, y, new, truth = fastfood()
+    with pytest.warns(sodalite.exceptions.NoBetterWarning, match="A straight line is all of the model"):
+        gp = GreedyGPRegressor(random_state=0).fit(X, y, alpha=0)
+    assert (gp.mean_.name, gp.mean_.alone) == ("linear", True)
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-4, 4, 25))).fit(X, y)
+    errors = [np.sqrt(np.mean(np.square(model.predict(new) - truth))) for model in (gp, ridge)]
+    assert errors[0] < 1.02 * errors[1]
+    lower, upper = gp.predict_interval(new, 0.9)
+    assert 0.85 < np.mean((lower <= truth) & (truth <= upper)) < 0.95
+
+
+def test_a_line_alone_works_as_any_model_does(tmp_path):
+    X, y, new, _ = fastfood(120)
+    gp = GreedyGPRegressor(mean="linear", target="standardize", random_state=0).fit(X, y, alpha=0)
+    assert gp.mean_.alone
+    sodalite.save(gp, tmp_path / "m.sodalite")
+    again = sodalite.load(tmp_path / "m.sodalite")
+    assert again.mean_.alone
+    assert_array_equal(again.predict_quantiles(new, [0.1, 0.9]), gp.predict_quantiles(new, [0.1, 0.9]))
+    assert gp.sample_y(new, 3).shape == (200, 3)
+    assert gp.importance(X).shares[0][1] > 0
+    more = gp.partial_fit(new[:5], gp.predict(new[:5]))
+    assert_allclose(more.predict(new), again.predict(new), rtol=1e-4)

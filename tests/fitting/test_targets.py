@@ -185,3 +185,10 @@ def test_what_does_not_suit_is_refused(options, message):
     X, y = table("power")
     with pytest.raises(ValueError, match=message):
         GreedyGPRegressor(**options, **QUICK).fit(X, y)
+
+
+def test_costs_of_which_some_are_nothing_are_predicted_from_zero_on():
+    X, y = table("power")
+    gp = GreedyGPRegressor(target="power", **QUICK).fit(X, np.maximum(y, 0))
+    assert gp.predict_interval(X)[0].min() == 0 <= gp.predict(X).min()
+    assert GreedyGPRegressor(target="power", **QUICK).fit(X, y).target_.low == -np.inf

@@ -151,7 +151,7 @@ def fit_all(first: FittedRows, work: Work) -> FittedRows:
     clock, growth, model, mean = work.clock, work.growth, first.model, first.model.mean_
     steps = [(step, growth * clock.took.get(step, 0.0)) for step in (CHOICE, CONDITION)]
     clock.expect([*steps, (MEASURING, clock.slowness * after_fits(work.costs))])
-    method = "fixed" if model.hyperparameters == "fixed" else Kept()
+    method = "fixed" if model.hyperparameters == "fixed" else Kept(mean.alone)
     refitted: GreedyGPRegressor = clone(model).set_params(
         kernel=model.kernel_,
         mean=None if mean.is_constant else mean.name,

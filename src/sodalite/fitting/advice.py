@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ..posteriors.baselines import EXACT, FEWEST, Baselines
 
+NO_INPUT = "The inputs say little about the target, or a few outlying targets hide it: try others."
+MORE_INPUTS = "Try inputs that say more, or another kernel."
+
 
 def no_better_words(
     found: Baselines, mean: str | None = None, judged_by: str = "rows, each predicted from the others"
@@ -28,6 +31,19 @@ def no_better_words(
     )
 
 
+def alone_words(found: Baselines, mean: str) -> str | None:
+    """A warning that a line or a constant, by its name, is all of the model; None if few rows were predicted."""
+    if found.n_rows < FEWEST:
+        return None
+    is_line = mean == "linear"
+    beside = f" ({found.constant:.4g} of a constant)" if is_line else ""
+    return (
+        f"{'A straight line' if is_line else 'A constant'} is all of the model, since it predicts no worse than with a "
+        f"Gaussian process: RMSE {found.model:.4g}{beside} for {found.n_rows} rows, each predicted from the others. "
+        f"{MORE_INPUTS if is_line else NO_INPUT}"
+    )
+
+
 def remedy_words(found: Baselines, mean: str | None = None) -> str:
     """What can be tried where a model is no better than a baseline; empty as `no_better_words` is None."""
     name = found.better
@@ -36,9 +52,9 @@ def remedy_words(found: Baselines, mean: str | None = None) -> str:
     if name == "neighbours" and found.neighbours <= EXACT * found.constant:
         return "Rows are repeated, which makes error bars too small: leave out the copies."
     if name == "constant":
-        return "The inputs say little about the target, or a few outlying targets hide it: try others."
+        return NO_INPUT
     if mean is not None:
-        return "Try inputs that say more, or another kernel."
+        return MORE_INPUTS
     if name == "line":
         return 'Try a linear mean (mean="linear"), or inputs that say more.'
     return 'Try a mean of trees (mean="trees"), or another kernel.'

@@ -170,10 +170,12 @@ class Fitted:
         novelty = None if found.novelty is None else self._novelty(X, found.novelty, between)
         return replace(found.widened(between), novelty=novelty)
 
-    def left_out(self, which: Indices) -> tuple[Distribution, Floats] | None:
+    def left_out(self, which: Indices, larger: Floats | float = 1.0) -> tuple[Distribution, Floats] | None:
         """Return the distributions of some rows, each left out of all that the model has learnt, and their targets y.
 
-        None if the posterior cannot leave rows out, or the model does not hold them.
+        None if the posterior cannot leave rows out, or the model does not hold them. Targets are moved away from what
+        is predicted, so that errors of T(y) are `larger` by such factors, of shape (rows, 1): the mean function of most
+        models has seen the rows.
         """
         if self.rows is None:
             return None
@@ -183,6 +185,7 @@ class Fitted:
         on_scale = self.rows_on_scale().y[which]
         centre = on_scale - scaling.std * left.Y  # the mean function of every row, and the mean of all rows
         predictive = self.posterior.predictive_left_out(left, found).in_units(centre, scaling.std)
+        on_scale = predictive.mean + larger * (on_scale - predictive.mean)
         return self.target.distribution(predictive), self.target.undone(on_scale)
 
     def with_bars_in_units(self, which: Indices) -> Fitted:

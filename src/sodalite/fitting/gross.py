@@ -50,8 +50,12 @@ FEWEST_COPIED, COPIED_SHARE = 3, 0.1  # sets of equal rows, and share of the row
 SAFE = 100.0  # times the noise variance from which on a row is noise alone
 
 
+@dataclass(frozen=True)
 class Kept(Fixed):
     """Keep the kernel of another fit. Unlike with a kernel that a user fixes, gross errors are looked for."""
+
+    alone: bool = False
+    """Whether its mean function was all of the model."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ from ..selection.rows import (
     targets,
 )
 from ..stopping import Rule, resolve_rule
-from .advice import no_better_words
+from .advice import alone_words, no_better_words
 from .clock import CONDITION, MEAN, SEARCH, Budget, Clock, Costs
 from .fitted import Fitted
 from .gross import GrossErrors, Kept, look_over, without_copies
@@ -142,6 +142,7 @@ class Settings:
             "mean": resolve_mean(parameters["mean"]),
             "chooses_mean": is_auto(parameters["mean"]),
             "bounds": check_target(parameters["target"], parameters["bounds"]),
+            "alone": isinstance(method, Kept) and method.alone,
             "first": first,
             "checkpoint": checkpoint,
         }
@@ -299,7 +300,7 @@ def fit_mean(rows: Rows, settings: Settings, follow: Clock) -> Mean:
         )
     follow.say(MEAN)
     if isinstance(settings.mean, SeesAllRows):
-        return _fit_all_rows(rows, settings.mean)
+        return _fit_all_rows(rows, settings.mean, settings.alone)
     n_aside = int(np.clip(N_ASIDE, LEAST_ASIDE * n, MOST_ASIDE * n))
     order = np.random.default_rng(SEED).permutation(n)
     which = _without_noise_alone(rows, np.sort(order[n_aside:][:MOST_FOR_MEAN]))
@@ -311,15 +312,21 @@ def fit_mean(rows: Rows, settings: Settings, follow: Clock) -> Mean:
     return Mean(MeanFunction(name_of(settings.mean), models), which, left_out, judges)
 
 
-def _fit_all_rows(rows: Rows, regressor: SeesAllRows) -> Mean:
-    """Fit a regressor that needs no folds to all rows, or a sample."""
+def _fit_all_rows(rows: Rows, regressor: SeesAllRows, alone: bool) -> Mean:
+    """Fit a regressor that needs no folds to all rows, or a sample.
+
+    A process learns what the regressor leaves, of which the variance is 1 - h times that of the noise. Alone, it is
+    judged by what the others predict of each row.
+    """
     drawn = np.sort(np.random.default_rng(SEED).permutation(rows.shape[0])[:MOST_FOR_MEAN])
     which = _without_noise_alone(rows, drawn)
-    some = rows.take(which)
-    model = clone(regressor).fit(some.X, some.y)
-    return Mean(
-        MeanFunction(name_of(regressor), (model,)), which, predicted(model, some.X, rows.q), None, model.optimism_
-    )
+    some, model = rows.take(which), clone(regressor)
+    rest = 1 - model.fit_all(some.X.astype(np.float64), some.y)[:, None]
+    error = some.y - predicted(model, some.X, rows.q)
+    left_out = some.y - error / (rest if alone else 1.0)
+    squares = np.square(error)
+    optimism = 1.0 if alone or not squares.any() else float(np.sum(squares / rest) / squares.sum())
+    return Mean(MeanFunction(name_of(regressor), (model,)), which, left_out, None, optimism)
 
 
 def _without_noise_alone(rows: Rows, which: Indices) -> Indices:
@@ -342,6 +349,8 @@ def scale(rows: Rows, mean: Mean, target: Target, settings: Settings) -> tuple[S
     """Subtract the mean function from the targets, then centre and scale them (not without a scale)."""
     rest, q = mean.of(rows), rows.q
     scaling = moments(rest, settings.weights) if target.is_standardized else Scaling(np.zeros(q), np.ones(q))
+    if settings.alone and not mean.function.is_constant:  # the mean has the level of the targets
+        scaling = replace(scaling, mean=np.zeros(q))
     return scaling, rest.with_targets(scaling)
 
 
@@ -577,6 +586,7 @@ def baselines_of(
         data, rmse = rows.given.with_targets(scaling), bars.rmse / scaling.unit
     found = compared_with_simple_models(data, judged, rmse, scaling.unit, generator)
     tried = "auto" if settings.chooses_mean else None if rows.mean.is_constant else rows.mean.name
-    if words := no_better_words(found, tried):
+    words = alone_words(found, rows.mean.name) if rows.mean.alone else no_better_words(found, tried)
+    if words:
         warn(words, NoBetterWarning)
     return found

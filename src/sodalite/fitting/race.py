@@ -1,8 +1,9 @@
-"""The race of mean functions and scales of the target, on some of the rows (docs/method.rst, `race`).
+"""The race of mean functions and scales of the target (docs/method.rst, `race`).
 
-Each candidate predicts the rows of folds from the others, with a Gaussian process whose parameters have been climbed a
-little. What counts is the log density of the targets themselves, by Student's t, and their RMSE. The simplest is kept,
-unless another is ahead by more than chance. The one that is kept then gets the whole fit.
+Each candidate predicts the rows of folds from the others, with a Gaussian process whose parameters have been
+climbed a little. What counts is the log density of the targets themselves, by Student's t, and their RMSE. The simplest
+is kept, unless another is ahead by more than chance, and gets the whole fit. If a line or a constant alone then
+predicts better than this model, that is what is kept.
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ from ..core.warn import warn
 from ..hyperparameters import Fixed
 from ..hyperparameters.climb import climb
 from ..hyperparameters.likelihood import Plausibility
-from ..kernels import compile_kernel, default_kernels, robust_spread
+from ..kernels import default_kernels, robust_spread
 from ..kernels.neighbours import Index
-from ..posteriors import Evidence, SubsetOfData
-from ..selection.grow import take_all
+from ..posteriors.line import fit_line
 from ..selection.rows import ArrayRows, Rows, noise_alone, targets
 from .clock import RACE, Clock
 from .fitted import Fitted
@@ -37,26 +37,27 @@ from .targets import AUTO, Target
 
 TINY = np.finfo(np.float64).tiny  # the least variance that is divided by
 JUDGES = 200  # rows that candidates are compared on: their log densities are then known to some .05 nats a row
-POOL = 5000  # rows that the judges are drawn from, and that trees see
+POOL = 5000  # rows that the judges are drawn from, and that lines and trees see
 PROMISING = 0.98  # ratio of the RMSE of trees that see the pool to that of the model, up to which they get a whole fit
-MOST_LEFT_OUT = 2000  # rows that are left out of a model with trees and of one without: .01 nats a row
+MOST_LEFT_OUT = 2000  # rows that are left out of whole fits to compare them: .01 nats a row
 MANY = 1000  # rows from which on some judges lie beside each other, as rows do among all of them
 WINDOWS = 8  # parts of the judges that lie beside each other, where there are more rows
-FEWEST = 30  # rows below which nothing competes: their log densities say too little
+FEWEST = 20  # rows below which nothing competes: their log densities say too little
 FEWEST_FOR_TREES = 500  # rows below which trees are not tried
-MOST_ALONE = 1500  # rows up to which a line may be all of the model: of more, the search tells how much is noise
-FOLDS = 5
-STEPS, MORE_STEPS = 10, 3  # steps of a climb of all judges' likelihood, and from its end of that without a fold
+FEWEST_VALUES = 5  # different targets below which no other scale is tried
+FOLDS = 5  # parts of the judges, each of which the others predict
+STEPS, MORE_STEPS = 5, 1  # steps of a climb of all judges' likelihood, and from its end of that without a fold
 WORTH = 0.01  # nats a row that a candidate must gain
 LARGER = 1.05  # ratio of RMSEs up to which they are level; 1.02 would lose .02 nats a row, 1.1 a hundredth of RMSE
-SURE = 2.0  # standard errors by which a process must be ahead of a line alone, which cannot fit too much
+SURE = 2.0  # standard errors by which a line or a constant alone must be ahead, or the process beside a line
+AS_GOOD = 1.02  # ratio of the RMSE beside a line to that of the line alone up to which a process may be worth its while
 SHARE = 0.1  # share of a time limit that the race may take
 NUS = (2.0, 3.0, 5.0, 10.0, 30.0, 300.0)  # degrees of freedom that are tried
 ROUNDS = 20  # steps of the fixed-point iteration for the scale of a t
 LEVELS = np.arange(1, 40, 2) / 40  # of the quantiles by which a mean is computed
 WIDE = 3.0  # ratio of the largest to the least positive target from which its logarithm is something else
 SKEWED = 0.5  # skewness of targets from which a power is tried
-NOTHING = 1e-3  # variance of a process that has nothing to learn, as a share of the noise: the least that is searched
+NOTHING = 1e-6  # variance of a process that has nothing to learn, as a share of the noise
 
 
 @dataclass(frozen=True)
@@ -77,19 +78,19 @@ class Candidate:
         settings = replace(settings, mean=self.mean, target=self.target, alone=self.alone)
         if not self.alone:
             return settings
-        spread = robust_spread(rows.take(_some(rows.shape[0], POOL)).X) * 2 * sqrt(rows.shape[1])
+        spread = robust_spread(rows.take(_some(np.arange(rows.shape[0]), POOL)).X) * 2 * sqrt(rows.shape[1])
         return replace(settings, kernel=ConstantKernel(NOTHING) * RBF(spread) + WhiteKernel(1.0), method=Fixed())
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A candidate, and how well it predicts the judges, each without the rows of its fold."""
+    """A candidate, and how well it predicts some rows, each left out."""
 
     candidate: Candidate
     density: Floats
-    """Log densities of the targets in their own units, of shape (judges,)."""
+    """Log densities of the targets in their own units, of shape (rows,)."""
     squares: Floats
-    """Squared errors in units of the targets, of shape (judges,)."""
+    """Squared errors in units of the targets, of shape (rows,)."""
 
     @property
     def trial(self) -> Trial:
@@ -103,7 +104,7 @@ class Judged:
         ----------
         other : Judged
         errors : float
-            Standard errors of a mean difference that may be chance.
+            Standard errors of a mean difference by which it must be ahead.
         larger : float
             Ratio of the RMSEs up to which it is hardly larger.
         """
@@ -124,54 +125,59 @@ def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: C
     keep_memory()
     began = perf_counter()
     rows = check(rows, settings, follow)
-    plain = Candidate(settings.mean, "standardize" if settings.target == AUTO else settings.target)
+    plain = Candidate(settings.mean, "standardize" if settings.target == AUTO else settings.target, settings.alone)
     if not settings.competes or rows.q > 1 or rows.shape[0] < FEWEST:
         return fit_with_mean(rows, target_shape, plain.applied(settings, rows), follow)
     follow.say(RACE)
     race = Race.of(rows, settings, began)
+    if not np.ptp(race.y):  # nothing is better than another
+        return fit_with_mean(rows, target_shape, plain.applied(settings, rows), follow)
     best = race.winner(plain)
-    judged = sorted(race.judged, key=lambda each: -float(each.density.mean()))
     limit = settings.time_limit
 
-    def whole(candidate: Candidate) -> tuple[Fitted, list[warnings.WarningMessage]]:
-        """A fit in the time that is left, and what it has warned of."""
+    def whole(candidate: Candidate, is_first: bool = False) -> Whole:
+        """A fit in the time that is left; the checkpoint is that of the first."""
         left = None if limit is None else max(limit - (perf_counter() - began), 0.0)
+        applied = replace(candidate.applied(settings, rows), time_limit=left)
+        applied = applied if is_first else replace(applied, checkpoint=None, file=None)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")  # a warning may concern a model that is not kept
-            applied = replace(candidate.applied(settings, rows), time_limit=left)
-            return fit_with_mean(rows, target_shape, applied, follow), said
+            return Whole(candidate, fit_with_mean(rows, target_shape, applied, follow), said)
 
-    model, said = whole(replace(best, alone=False))
-    if best.alone:  # few rows and short climbs may not show what a process knows: both get a whole fit
-        settings = replace(settings, checkpoint=None, file=None)  # which are those of the first model
-        line, theirs = whole(best)
-        best = replace(best, alone=False)
-        first, second = _left_out(model, best), _left_out(line, best)
-        if first is None or second is None or not first.beats(second, errors=SURE, larger=1.0):
-            model, said, best = line, theirs, replace(best, alone=True)
+    kept = whole(best, is_first=True)
+    if (alone := race.alone(kept)) is not None:
+        kept = whole(alone)
     is_early = limit is None or perf_counter() - began < 0.5 * limit
-    if settings.chooses_mean and is_early and race.promises_trees(model):
-        trees = replace(best, mean=TreesMean(), alone=False)
-        settings = replace(settings, checkpoint=None, file=None)  # which are those of the first model
-        with_trees, theirs = whole(trees)
-        first, second = _left_out(with_trees, trees), _left_out(model, best, with_trees.judges)
+    if settings.chooses_mean and is_early and race.promises_trees(kept.model):
+        trees = whole(replace(best, mean=TreesMean()))
+        first, second = (each.left_out(trees.model.judges) for each in (trees, kept))
         if first is not None and second is not None and first.beats(second):
-            model, said = with_trees, theirs
-    for each in said:
+            kept = trees
+    for each in kept.said:
         warn(each.message, each.category)
+    judged = sorted(race.judged, key=lambda each: -float(each.density.mean()))
     trials = tuple(each.trial for each in judged) if len(judged) > 1 else ()
-    return replace(model, mean_function=replace(model.mean_function, trials=trials))
+    return replace(kept.model, mean_function=replace(kept.model.mean_function, trials=trials))
 
 
-def _left_out(model: Fitted, candidate: Candidate, judges: Indices | None = None) -> Judged | None:
-    """How well a whole fit predicts some rows, each left out; by default those that its mean function has not seen."""
-    judges = model.judges if judges is None else judges
-    known = np.arange(model.n_rows) if judges is None else judges
-    which = np.sort(np.random.default_rng(SEED).permutation(known)[:MOST_LEFT_OUT])
-    if (found := model.left_out(which)) is None:
-        return None
-    distribution, y = found
-    return Judged(candidate, distribution.log_density(y)[:, 0], np.square(y - distribution.mean)[:, 0])
+@dataclass(frozen=True)
+class Whole:
+    """A candidate that got a whole fit, and what this has warned of."""
+
+    candidate: Candidate
+    model: Fitted
+    said: list[warnings.WarningMessage]
+
+    def left_out(self, known: Indices | None, larger: Floats | None = None) -> Judged | None:
+        """How well it predicts at most `MOST_LEFT_OUT` of some rows, or of all, each left out; None if it cannot.
+
+        Errors are `larger` by such factors, of shape (rows,), as lines have seen the rows.
+        """
+        which = _some(np.arange(self.model.n_rows) if known is None else known, MOST_LEFT_OUT)
+        if (found := self.model.left_out(which, 1.0 if larger is None else larger[:, None])) is None:
+            return None
+        distribution, y = found
+        return Judged(self.candidate, distribution.log_density(y)[:, 0], np.square(y - distribution.mean)[:, 0])
 
 
 class Race:
@@ -181,6 +187,8 @@ class Race:
     ----------
     pool : ArrayRows
         Rows in memory, with one target.
+    rows : array of int
+        Their numbers among the rows of the fit.
     settings : Settings
     n : int
         How many rows the fit has.
@@ -190,9 +198,11 @@ class Race:
         The least and the largest target of all rows, which a scale must suit.
     """
 
-    def __init__(self, pool: ArrayRows, settings: Settings, n: int, end: float, ends: tuple[float, float]) -> None:
-        self.X, self.y, self.settings, self.n, self.end = np.asarray(pool.X, dtype=np.float64), pool.y, settings, n, end
-        self.ends = ends
+    def __init__(
+        self, pool: ArrayRows, rows: Indices, settings: Settings, n: int, end: float, ends: tuple[float, float]
+    ) -> None:
+        self.X, self.y, self.rows = np.asarray(pool.X, dtype=np.float64), pool.y, rows
+        self.settings, self.n, self.end, self.ends = settings, n, end, ends
         self.judges = _judges(self.X)
         self.fold = np.random.default_rng(SEED).permutation(len(self.judges)) % FOLDS
         self.judged: list[Judged] = []
@@ -200,7 +210,7 @@ class Race:
     @classmethod
     def of(cls, rows: Rows, settings: Settings, began: float) -> Race:
         """The race of some rows of a fit, without those whose targets say nothing."""
-        which = _some(rows.shape[0], POOL)
+        which = _some(np.arange(rows.shape[0]), POOL)
         some = rows.take(which)
         known = np.ones(len(some), dtype=bool) if settings.weights is None else settings.weights[which] > 0
         if some.alpha is not None:
@@ -208,22 +218,52 @@ class Race:
         end = inf if settings.time_limit is None else began + SHARE * settings.time_limit
         y = targets(rows)[0]
         pool = ArrayRows(some.X[known], np.asarray(some.y[known], dtype=np.float64))
-        return cls(pool, settings, rows.shape[0], end, (float(y.min()), float(y.max())))
+        return cls(pool, which[known], settings, rows.shape[0], end, (float(y.min()), float(y.max())))
 
     def winner(self, plain: Candidate) -> Candidate:
-        """The simplest candidate, unless another beats it: scales compete first, then mean functions."""
+        """The simplest candidate, unless another beats it: each mean function with each scale."""
         with one_blas_thread():
-            best = self._judge(plain)
-            for scale in self._scales():
-                best = self._better(best, replace(plain, target=scale))
+            best, others = self._judge(plain), list(self._scales())
+            candidates = [replace(plain, target=scale) for scale in others]
             for mean in self._means():
-                best = self._better(best, replace(best.candidate, mean=mean))
-            return self._alone(best).candidate
+                candidates += [replace(plain, target=scale, mean=mean) for scale in (plain.target, *others)]
+            for candidate in candidates:
+                if perf_counter() < self.end and (judged := self._judge(candidate)).beats(best):
+                    best = judged
+            return best.candidate
+
+    def alone(self, kept: Whole) -> Candidate | None:
+        """The line or the constant without a process that is to replace a whole fit; None if there is none.
+
+        A line that the process was fitted beside, which cannot fit too much, stays unless the process beats it.
+        """
+        model, which, found = kept.candidate, np.searchsorted(self.rows, _some(self.rows, MOST_LEFT_OUT)), None
+        is_beside_line = isinstance(model.mean, LinearMean)
+        t = self._target(model).scaled(self.y)
+        larger = 1 / (1 - fit_line(self.X, t)[1][which]) if is_beside_line else None
+        best = kept.left_out(self.rows, larger)
+        if best is None:
+            return None
+        for candidate in self._without_process(model):
+            judged = self._judge(candidate, which)
+            is_beside = is_beside_line and candidate == replace(model, alone=True)
+            if judged.beats(best, SURE) or (is_beside and not best.beats(judged, SURE, AS_GOOD)):
+                best, found = judged, candidate
+        return found
+
+    def _without_process(self, model: Candidate) -> Iterator[Candidate]:
+        """Candidates without a process, the line of the model first."""
+        scales = dict.fromkeys([model.target, *(each.candidate.target for each in self.judged)])
+        if isinstance(model.mean, LinearMean) or next(self._means(), None) is not None:
+            line = model.mean if isinstance(model.mean, LinearMean) else LinearMean()
+            yield from (Candidate(line, scale, alone=True) for scale in scales)
+        if self.settings.chooses_mean and self.settings.target == AUTO:
+            yield Candidate(None, "standardize", alone=True)
 
     def _scales(self) -> Iterator[str]:
         """Scales other than the target's own that may suit it, if they compete."""
         y, bounds = self.y, self.settings.bounds
-        if self.settings.target != AUTO or len(np.unique(y)) < FOLDS:
+        if self.settings.target != AUTO or len(np.unique(y)) < FEWEST_VALUES:
             return
         low = bounds[0] if np.isfinite(bounds[0]) else 0.0
         least, most = (end - low for end in self.ends)
@@ -240,9 +280,11 @@ class Race:
     def _means(self) -> Iterator[Regressor]:
         """Mean functions other than a constant, if they compete.
 
-        A line through a series leads astray ahead of it, which rows between others cannot tell.
+        A line through a series leads astray ahead of it, which rows between others cannot tell. Two levels are no
+        series.
         """
-        if self.settings.chooses_mean and self.X.shape[1] > 1:
+        is_series = self.X.shape[1] == 1 and len(np.unique(self.X)) > 2
+        if self.settings.chooses_mean and not is_series:
             yield LinearMean()
 
     def promises_trees(self, model: Fitted) -> bool:
@@ -254,26 +296,20 @@ class Race:
         error = self.y - fit_folds(TreesMean(), self.X, self.y)[1]
         return float(np.sqrt(np.mean(np.square(error)))) < PROMISING * bars.rmse * float(model.units[0])
 
-    def _alone(self, best: Judged) -> Judged:
-        """The line without a process, if the best candidate has one that does not beat it."""
-        mean = best.candidate.mean
-        if not isinstance(mean, LinearMean) or self.n > MOST_ALONE:
-            return best
-        line = self._judge(replace(best.candidate, alone=True))
-        return best if best.beats(line, errors=SURE, larger=1.0) else line
+    def _target(self, candidate: Candidate) -> Target:
+        """The candidate's scale."""
+        return Target.fit(candidate.target, self.y, self.settings.bounds)
 
-    def _better(self, best: Judged, candidate: Candidate) -> Judged:
-        if perf_counter() > self.end:
-            return best
-        judged = self._judge(candidate)
-        return judged if judged.beats(best) else best
-
-    def _judge(self, candidate: Candidate) -> Judged:
-        """How well a candidate predicts the judges."""
-        target = Target.fit(candidate.target, self.y, self.settings.bounds)
-        judges, t = self.judges, target.scaled(self.y)
-        error, std = self._left_out(candidate, t)
-        y, t = self.y[judges, 0], t[judges, 0]
+    def _judge(self, candidate: Candidate, rows: Indices | None = None) -> Judged:
+        """How well a candidate predicts the judges or, without a process, some rows of the pool."""
+        target, judges = self._target(candidate), self.judges if rows is None else rows
+        t = target.scaled(self.y)
+        if candidate.alone:
+            error = self._error_alone(candidate.mean, t)[judges]
+            std = np.full(len(error), float(error.std()) or 1.0)
+        else:
+            error, std = self._left_out(candidate.mean, t)
+        y, t = self.y[judges, 0], target.scaled(self.y[judges, 0])
         z, nu, width = _student(error / std)
         density = z - np.log(std)
         if target.is_linear:
@@ -286,58 +322,60 @@ class Race:
         self.judged.append(judged)
         return judged
 
-    def _left_out(self, candidate: Candidate, t: Floats) -> tuple[Floats, Floats]:
-        """The errors of the judges and their standard deviations on the scale T(y), each of shape (judges,)."""
-        X, y, mean = self.X[self.judges], t[self.judges], candidate.mean
-        is_line = isinstance(mean, LinearMean)
+    def _error_alone(self, mean: Regressor | None, t: Floats) -> Floats:
+        """The errors of a line or a constant through the other rows of the pool, of shape (pool,)."""
+        if mean is None:
+            return np.asarray((t - t.mean())[:, 0] / (1 - 1 / len(t)))
+        line, leverage = fit_line(self.X, t)
+        return np.asarray((t - line(self.X))[:, 0] / (1 - leverage))
+
+    def _left_out(self, mean: Regressor | None, t: Floats) -> tuple[Floats, Floats]:
+        """The errors of the judges, each without its fold, and their standard deviations, of shape (judges,)."""
+        X, y, is_line = self.X[self.judges], t[self.judges], isinstance(mean, LinearMean)
         if mean is not None and not is_line:
             y = (t - fit_folds(mean, self.X, t)[1])[self.judges]
 
         def rest(known: Indices) -> Floats:
             """What the mean that is fitted to some judges leaves of all, of shape (judges, 1)."""
-            return np.asarray(y - (LinearMean().fit(X[known], y[known]).predict(X) if is_line else y[known].mean()))
+            return np.asarray(y - (fit_line(X[known], y[known])[0](X) if is_line else y[known].mean()))
 
         whole = rest(np.arange(len(y)))
         unit = float(whole.std()) or 1.0
-        kernel = None if candidate.alone else _climbed(X, whole / unit)
+        kernels = default_kernels(X, whole / unit)
+        kernel = _climbed(kernels[(len(kernels) - 1) // 2], X, whole / unit, STEPS)
         error, std = np.empty(len(y)), np.ones(len(y))
         for number in range(FOLDS):
             known, new = np.flatnonzero(self.fold != number), np.flatnonzero(self.fold == number)
             left = rest(known) / unit
-            error[new] = left[new, 0]
-            if kernel is not None:
-                mean_there, std[new] = _predicted(
-                    _climbed(X[known], left[known], kernel), X[known], left[known], X[new]
-                )
-                error[new] -= mean_there
+            again = _climbed(kernel, X[known], left[known], MORE_STEPS)
+            guess, std[new] = _predicted(again, X[known], left[known], X[new])
+            error[new] = left[new, 0] - guess
         return unit * error, unit * std
+
+
+def _climbed(kernel: Kernel, X: Floats, y: Floats, steps: int) -> Kernel:
+    """A kernel after some steps."""
+    return kernel.clone_with_theta(climb(Plausibility(kernel, X, y, None), kernel.theta, kernel.bounds, steps)[1])
 
 
 def _predicted(kernel: Kernel, X: Floats, y: Floats, new: Floats) -> tuple[Floats, Floats]:
     """Means and standard deviations of new observations given rows X, each of shape (new,)."""
-    rows, compiled = ArrayRows(X, y), compile_kernel(kernel, X)
-    found = SubsetOfData.condition(Evidence(compiled, rows, take_all(rows, compiled))).predict(new)
-    variance = found.variance + compiled.noise(compiled.prepare(new))
-    return found.mean[:, 0], np.sqrt(np.maximum(variance, TINY))
+    between = kernel(new, X)
+    solved = np.linalg.solve(kernel(X), np.column_stack([y, between.T]))
+    variance = kernel.diag(new) - np.einsum("ij,ji->i", between, solved[:, 1:])
+    return between @ solved[:, 0], np.sqrt(np.maximum(variance, TINY))
 
 
-def _climbed(X: Floats, y: Floats, kernel: Kernel | None = None) -> Kernel:
-    """A default kernel after some steps, or a kernel that has been climbed after a few more."""
-    kernels, steps = ([kernel], MORE_STEPS) if kernel is not None else (default_kernels(X, y), STEPS)
-    kernel = kernels[(len(kernels) - 1) // 2]
-    return kernel.clone_with_theta(climb(Plausibility(kernel, X, y, None), kernel.theta, kernel.bounds, steps)[1])
-
-
-def _some(n: int, most: int) -> Indices:
-    """At most so many of n rows, drawn at random, in order."""
-    return np.sort(np.random.default_rng(SEED).permutation(n)[:most])
+def _some(rows: Indices, most: int) -> Indices:
+    """At most so many of some rows, drawn at random, in order."""
+    return np.sort(np.random.default_rng(SEED).permutation(rows)[:most])
 
 
 def _judges(X: Floats) -> Indices:
     """The rows of a pool that judge: drawn at random or, of many, half of them beside each other."""
     n = len(X)
     if n <= MANY:
-        return _some(n, JUDGES)
+        return _some(np.arange(n), JUDGES)
     order = np.random.default_rng(SEED).permutation(n)
     index = Index.of(X, np.median(X, axis=0), 1 / np.square(robust_spread(X)))
     near = index.query(X[order[:WINDOWS]], JUDGES // WINDOWS // 2).ravel()

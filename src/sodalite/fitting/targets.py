@@ -61,7 +61,8 @@ class Target:
         elif name == "sqrt":
             found = cls(name, max(low, 0.0), high)
         elif name == "power":
-            found = cls(name, low, high, *_most_normal(y))
+            begins_at_zero = y.min() == 0 and np.count_nonzero(y == 0) > 1  # such as costs, of which some are nothing
+            found = cls(name, 0.0 if begins_at_zero and low == -inf else low, high, *_most_normal(y))
         else:
             return cls(name, low, high)
         if y.shape[1] > 1:

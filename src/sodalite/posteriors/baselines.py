@@ -13,17 +13,15 @@ import numpy as np
 
 from ..core.threads import one_blas_thread
 from ..core.types import Floats, Indices
-from ..kernels import robust_spread, spread
+from ..kernels import robust_spread
 from ..kernels.neighbours import Index
 from ..selection.rows import Rows
+from .line import fit_line
 
 COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # numbers of neighbours that are tried; the best one is reported
 MOST_JUDGED = 1000  # rows that are predicted; with many inputs, finding the neighbours of one costs O(n)
 MOST_ROWS = 50_000  # rows that the baselines are fitted to; of more rows, a random sample
 MOST_NUMBERS = 2**19  # numbers, 4 MB, of the rows that the baselines are fitted to: with many inputs, fewer rows
-COLLINEAR = 1e-11  # share of the largest eigenvalue of a line's normal equations below which one is rounding
-CERTAIN = 1e-9  # distance of a leverage from 1 below which a line goes through the row whatever its target
-MOST_ALONE = 20  # most rows of leverage 1 that a line is fitted without: each takes as long as a fit to all rows
 # A model is called no better than a baseline if its RMSE is at least this share of the baseline's. Neighbours have a
 # larger share: their number is chosen by the rows that are predicted, which makes them look a little too good.
 NO_BETTER = {"constant": 0.99, "line": 0.99, "neighbours": 1.02}
@@ -45,7 +43,7 @@ class Baselines:
     constant: float
     """The mean of the other rows."""
     line: float
-    """Least squares, linear in every input."""
+    """Ridge regression."""
     neighbours: float
     """The mean of the `k` nearest other rows, the inputs scaled by their spread; the best of several k."""
     k: int
@@ -59,7 +57,10 @@ class Baselines:
         """
         if not np.isfinite(self.model) or self.model <= EXACT * self.constant or self.constant == 0:
             return None
-        errors = {name: self.of(name) for name, share in NO_BETTER.items() if self.model >= share * self.of(name)}
+        seen = 1 - 1 / self.n_rows  # a model that is a constant has seen the rows that it is judged by
+        errors = {
+            name: self.of(name) for name, share in NO_BETTER.items() if self.model >= seen * share * self.of(name)
+        }
         return next((name for name in errors if errors[name] <= AS_GOOD * min(errors.values())), None)
 
     def of(self, name: str) -> float:
@@ -113,7 +114,7 @@ def _root_mean_square(error: Floats) -> float:
 
 
 class SimpleModels:
-    """A constant, a straight line by least squares, and the mean of the nearest rows.
+    """A constant, a straight line by ridge regression, and the mean of the nearest rows.
 
     Parameters
     ----------
@@ -125,16 +126,8 @@ class SimpleModels:
     def __init__(self, X: Floats, y: Floats) -> None:
         self.X, self.y, self.constant = X, y, y.mean(axis=0)
         self._index = Index.of(X, np.median(X, axis=0), 1 / np.square(robust_spread(X)))
-        self._centre, self._scale = X.mean(axis=0), spread(X)
-        design = self._design(X)
-        gram = design.T @ design
-        self._inverse = np.linalg.pinv(gram, rcond=COLLINEAR, hermitian=True)
-        self._weights = self._inverse @ (design.T @ y)
-        self._rank = float(np.einsum("ij,ji->", self._inverse, gram))
-
-    def line(self, X: Floats) -> Floats:
-        """The straight line at X, of shape (rows, q)."""
-        return self._design(X) @ self._weights
+        self.line, leverage = fit_line(X, y)
+        self._line_errors = (y - self.line(X)) / (1 - leverage)[:, None]
 
     def nearest(self, X: Floats, k: int) -> Floats:
         """The mean of the k nearest rows, of shape (rows, q)."""
@@ -142,9 +135,8 @@ class SimpleModels:
 
     @property
     def noise(self) -> Floats:
-        """The standard deviation of the targets about the straight line, of shape (q,)."""
-        squares = np.square(self.y - self.line(self.X)).sum(axis=0)
-        return np.asarray(np.sqrt(squares / max(len(self.X) - self._rank, 1.0)))
+        """The root mean square error of the straight line, each row left out, of shape (q,)."""
+        return np.asarray(np.sqrt(np.square(self._line_errors).mean(axis=0)))
 
     def constant_left_out(self, rows: Indices) -> Floats:
         """The errors of the mean of the other rows: n / (n - 1) times the deviations from the mean of all."""
@@ -152,19 +144,8 @@ class SimpleModels:
         return (self.y[rows] - self.constant) * n / (n - 1) if n > 1 else np.empty(0)
 
     def line_left_out(self, rows: Indices) -> Floats:
-        """The errors of least squares without each row: e / (1 - h), with e its residual and h its leverage.
-
-        A row with a leverage of 1, such as the only one of a level, has no residual; a line is fitted without it. They
-        are infinite if there are no more rows than weights.
-        """
-        if len(self.X) <= len(self._weights):
-            return np.full((len(rows), self.y.shape[1]), np.inf)
-        design = self._design(self.X[rows])
-        leverage = np.einsum("ij,jk,ik->i", design, self._inverse, design)
-        error = (self.y[rows] - design @ self._weights) / np.maximum(1 - leverage, CERTAIN)[:, None]
-        for at in np.flatnonzero(leverage > 1 - CERTAIN)[:MOST_ALONE].tolist():
-            error[at] = self._error_without(int(rows[at]))
-        return np.asarray(error)
+        """The errors of the line through the other rows, of shape (rows, q)."""
+        return self._line_errors[rows]
 
     def nearest_left_out(self, rows: Indices) -> dict[int, Floats]:
         """The errors of the mean of the k nearest other rows, for every k in `COUNTS` that is less than n."""
@@ -177,14 +158,3 @@ class SimpleModels:
         others = near[~own].reshape(len(rows), -1)
         sums = np.cumsum(self.y[others], axis=1)
         return {k: self.y[rows] - sums[:, k - 1] / k for k in counts}
-
-    def _design(self, X: Floats) -> Floats:
-        """A column of ones, and the scaled inputs."""
-        return np.column_stack([np.ones(len(X)), (X - self._centre) / self._scale])
-
-    def _error_without(self, row: int) -> Floats:
-        """The error at one row of the shortest line of least squares through all other rows, of shape (q,)."""
-        X, others = self._design(self.X)[:, 1:], np.arange(len(self.X)) != row
-        centre, level = X[others].mean(axis=0), self.y[others].mean(axis=0)
-        weights = np.linalg.lstsq(X[others] - centre, self.y[others] - level, rcond=None)[0]
-        return np.asarray(self.y[row] - level - (X[row] - centre) @ weights)

@@ -48,8 +48,12 @@ class StopsEarly(Regressor, Protocol):
 class SeesAllRows(Regressor, Protocol):
     """A regressor of few parameters, which is fitted to all rows and says by how much its residuals are too small."""
 
-    optimism_: float
-    """How many times as large the noise is as the variance of its residuals, at least 1."""
+    def fit_all(self, X: Floats, y: Floats) -> Floats:
+        """Fit to targets of shape (n, q), and return the leverages h of the rows, of shape (n,).
+
+        A row whose residual is e is e / (1 - h) off what the other rows predict.
+        """
+        ...
 
 
 @dataclass(frozen=True)
