@@ -210,6 +210,6 @@ def test_a_line_alone_works_as_any_model_does(tmp_path):
     assert again.mean_.alone
     assert_array_equal(again.predict_quantiles(new, [0.1, 0.9]), gp.predict_quantiles(new, [0.1, 0.9]))
     assert gp.sample_y(new, 3).shape == (200, 3)
-    assert gp.importance(X).shares[0][1] > 0
+    assert gp.importance(X).effects[0].total > 0
     more = gp.partial_fit(new[:5], gp.predict(new[:5]))
     assert_allclose(more.predict(new), again.predict(new), rtol=1e-4)
