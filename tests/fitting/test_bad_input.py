@@ -190,7 +190,7 @@ FIT_ARGUMENTS = [
     *cases("hyperparameters", ("adam",), ValueError, KNOWN_METHODS + "; got {value!r}."),
     *cases(
         "hyperparameters",
-        (3, None, Subset),
+        (3, None, Subset, Subset.find, object()),
         TypeError,
         KNOWN_METHODS + ", or an object with a method find, such as sodalite.hyperparameters.Subset(n_rows=2000); "
         "got {value!r}.",
