@@ -58,37 +58,6 @@ def posterior(K, noise, Y, active):
     return weights.T @ Y[active], np.diag(K) - np.einsum("ij,ij->j", K[active], weights)
 
 
-# --- random weights ---
-
-
-def test_weights_do_not_depend_on_who_draws_them():
-    whole = sampling_weights(5, 3, 0, 1000)
-    for edges in ([0, 1000], [0, 1, 2, 3, 7, 500, 1000], np.arange(0, 1001, 50)):
-        np.testing.assert_array_equal(np.concatenate([sampling_weights(5, 3, a, b) for a, b in pairwise(edges)]), whole)
-    assert len(sampling_weights(5, 3, 17, 17)) == 0
-    assert (
-        len(np.unique(np.concatenate([whole, sampling_weights(5, 4, 0, 1000), sampling_weights(6, 3, 0, 1000)])))
-        == 3000
-    )
-
-
-def test_a_weight_is_one_over_an_exponential_number():
-    assert stats.kstest(1 / sampling_weights(0, 0, 0, 20000), "expon").pvalue > 0.01
-    logs = np.log(
-        [sampling_weights(0, stage, 0, 5000) for stage in range(3)]
-    )  # of the powers, only this has a finite variance
-    assert np.abs(np.corrcoef(logs) - np.eye(3)).max() < 0.05
-
-
-def test_the_largest_product_is_a_draw_in_proportion_to_the_scores():
-    scores = np.array([1.0, 0.0, 5.0, 2.0, 0.1])
-    first, second = np.transpose([np.argsort(-scores * sampling_weights(1, stage, 0, 5))[:2] for stage in range(4000)])
-    some = scores > 0
-    assert stats.chisquare(np.bincount(first, minlength=5)[some], 4000 * scores[some] / scores.sum()).pvalue > 0.01
-    then = np.bincount(second[first == 2], minlength=5)[[0, 3, 4]]  # without replacement
-    assert stats.chisquare(then, then.sum() * scores[[0, 3, 4]] / scores[[0, 3, 4]].sum()).pvalue > 0.01
-
-
 # --- sampled ---
 
 

@@ -61,15 +61,8 @@ def test_the_nearest_rows_in_the_kernels_length_scales(d, k):
         ("matern-1/2-per-input", scales(3) ** -2.0),
         ("usual", scales(3) ** -2.0),
         ("noise-in-power", 2 * scales(3) ** -2.0),
-        ("two-constants", None),
-        ("constant", None),
-        ("white", None),
-        ("dot-product", None),
-        ("polynomial", None),
-        ("noise-in-both-factors", None),
-        ("own", None),
-        ("pairwise", None),
-        ("periodic", None),
+        *((name, None) for name in ("two-constants", "constant", "white", "dot-product", "polynomial")),
+        *((name, None) for name in ("noise-in-both-factors", "own", "pairwise", "periodic")),
         ("seasonal", (1.5 / 4.0**2 + scales(3) ** -2.0 + 0.3 / 0.9**2) / 2.8),  # by all but the period
     ],
 )
@@ -329,13 +322,6 @@ def test_rows_whole_periods_away_in_one_of_two_inputs(span, monkeypatch):
     covariances = kernel.block(kernel.prepare(queries), kernel.prepare(X))
     best, found = (np.take_along_axis(covariances, rows, axis=1).sum() for rows in (everything, some))
     assert found > 0.98 * best
-
-
-def test_two_rankings_become_one():
-    first, second = np.array([[0, 1, 2, 3]]), np.array([[5, 0, 6, 1]])
-    assert neighbours.interleaved(first, second).tolist() == [[0, 5, 1, 2]]
-    same = np.array([[3, 1, 2]])
-    assert neighbours.interleaved(same, same).tolist() == [[3, 1, 2]]
 
 
 def test_threads_may_ask_first_at_the_same_time():

@@ -92,22 +92,16 @@ def test_without_noise():
     assert fast.noise_floor == JITTER[np.dtype(float)]
 
 
-def test_block_inverse_and_cholesky_agree():
+def test_block_inverse_and_cholesky_agree_from_the_first_row_that_is_drawn():
     X, y = draw(120, 3, 0.05, seed=2)
     kernel = 1.5 * RBF(1.0) + WhiteKernel(0.05)
-    fast = select(X, y, kernel, n_active=60, first=7)
-    slow = reference.select(X, y, kernel, n_active=60, first=7)
+    common = {"n_active": 60, "random_state": 11}
+    fast, slow = select(X, y, kernel, **common), reference.select(X, y, kernel, **common)
+    assert_same(fast, slow)
     inverse = np.linalg.inv(fast.factor @ fast.factor.T)
     np.testing.assert_allclose(inverse, slow.inverse, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(slow.mean, kernel(X[slow.remainder], X[slow.indices]) @ inverse @ y[slow.indices])
     assert np.linalg.eigvalsh(slow.covariance).min() > -1e-10
-
-
-def test_reference_draws_the_same_first_row():
-    X, y = draw(40, 2, 0.1, seed=3)
-    kernel = RBF() + WhiteKernel(0.1)
-    common = {"n_active": 5, "random_state": 11}
-    assert_same(select(X, y, kernel, **common), reference.select(X, y, kernel, **common))
 
 
 # --- any layout gives the same picks ---
@@ -439,29 +433,25 @@ def test_stops_at_the_stage_that_the_rule_names(problem):
         assert (len(chosen), chosen.stop_reason) == (stage, "tol")
 
 
-def test_target_rmse_and_time_limit(problem):
+class Every(stopping.Rule):
+    """Stops at multiples of a number of rows."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def check(self, stage):
+        return None if stage.t % self.number else f"every {self.number}"
+
+
+def test_other_rules_and_rules_that_are_combined(problem):
     X, y, kernel, (_, rmse, _) = problem
-    target = float(rmse[:70].min())
-    chosen = select(X, y, kernel, n_active=250, first=5, stop=stopping.TargetRMSE(target * (1 + 1e-9)))
-    assert (len(chosen), chosen.stop_reason) == (int(rmse[:70].argmin()) + 1, "target_rmse")
-    chosen = select(X, y, kernel, n_active=250, first=5, time_limit=0)
-    assert (len(chosen), chosen.stop_reason) == (1, "time_limit")
-
-
-def test_rules_combine(problem):
-    X, y, kernel, _ = problem
-
-    class Even(stopping.Rule):
-        def check(self, stage):
-            return "even" if stage.t % 2 == 0 else None
-
-    class Third(stopping.Rule):
-        def check(self, stage):
-            return "third" if stage.t % 3 == 0 else None
-
-    both = select(X, y, kernel, n_active=50, first=5, stop=Even() & Third())
-    assert (len(both), both.stop_reason) == (6, "even and third")
-    either = select(X, y, kernel, n_active=50, first=5, stop=Third() | Even())
-    assert (len(either), either.stop_reason) == (2, "even")
-    later = select(X, y, kernel, n_active=50, first=[5, 6, 7, 8, 9], stop=Even())
-    assert len(later) == 6
+    best, two, three = int(rmse[:70].argmin()), Every(2), Every(3)
+    for options, length, reason in (
+        ({"stop": stopping.TargetRMSE(rmse[best] * (1 + 1e-9))}, best + 1, "target_rmse"),
+        ({"time_limit": 0}, 1, "time_limit"),
+        ({"stop": two & three}, 6, "every 2 and every 3"),
+        ({"stop": three | two}, 2, "every 2"),
+        ({"stop": two, "first": [5, 6, 7, 8, 9]}, 6, "every 2"),
+    ):
+        chosen = select(X, y, kernel, **{"n_active": 250, "first": 5, **options})
+        assert (len(chosen), chosen.stop_reason) == (length, reason)
