@@ -61,6 +61,14 @@ def posterior(K, noise, Y, active):
 # --- sampled ---
 
 
+def test_a_weight_is_one_over_an_exponential_number():
+    assert stats.kstest(1 / sampling_weights(0, 0, 0, 20000), "expon").pvalue > 0.01
+    logs = np.log(
+        [sampling_weights(0, stage, 0, 5000) for stage in range(3)]
+    )  # of the powers, only this has a finite variance
+    assert np.abs(np.corrcoef(logs) - np.eye(3)).max() < 0.05
+
+
 def one_by_one(X, y, kernel, n_active, first, criterion, random_state):
     """Rows that maximise log(criterion) + a Gumbel number, one at a time; and their scores."""
     Y = y.reshape(len(y), -1)

@@ -148,16 +148,6 @@ def test_all_parameters_are_listed_in_every_way():
         model.set_params(scores="delta")
 
 
-def test_a_weight_can_be_routed_to_score():
-    X, y = data()
-    weight = np.random.default_rng(1).uniform(size=len(y))
-    with config_context(enable_metadata_routing=True):
-        model = fixed().set_score_request(sample_weight=True).set_fit_request(sample_weight=False)
-        found = cross_val_score(model, X, y, cv=KFold(3), params={"sample_weight": weight}, error_score="raise")
-    expected = [fixed().fit(X[a], y[a]).score(X[b], y[b], weight[b]) for a, b in KFold(3).split(X)]
-    assert_array_equal(found, expected)
-
-
 # Copies
 
 

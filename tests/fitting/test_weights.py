@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn import config_context
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data
@@ -153,10 +153,14 @@ def test_weights_are_routed():
     with config_context(enable_metadata_routing=True):
         gp = model().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), gp)
-        assert len(cross_val_score(pipeline, X, y, params={"sample_weight": weights})) == 5
+        scores = cross_val_score(pipeline, X, y, cv=KFold(3), params={"sample_weight": weights}, error_score="raise")
         found = pipeline.fit(X, y, sample_weight=weights).predict(X)
     scaled = StandardScaler().fit_transform(X)
     assert_allclose(found, model().fit(scaled, y, weights).predict(scaled))
+    for score, (a, b) in zip(scores, KFold(3).split(X), strict=True):
+        scaler = StandardScaler().fit(X[a])
+        fitted = model().fit(scaler.transform(X[a]), y[a], weights[a])
+        assert score == pytest.approx(fitted.score(scaler.transform(X[b]), y[b], weights[b]), rel=1e-12)
 
 
 WRONG = [

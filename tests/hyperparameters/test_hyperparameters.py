@@ -110,15 +110,6 @@ def test_likelihood_of_one_row_is_a_normal_density():
     assert_allclose(gradient, [2.0 * by_variance, 0.0, 0.5 * by_variance], atol=1e-12)
 
 
-def test_likelihood_does_not_depend_on_the_order_of_rows():
-    X, y = data(PANEL + 20, 2)
-    order = np.random.default_rng(1).permutation(len(X))
-    value, gradient = likelihood_of(usual(), X, y)
-    other, other_gradient = likelihood_of(usual(), X[order], y[order])
-    assert_allclose(other, value, rtol=1e-10)
-    assert_allclose(other_gradient, gradient, rtol=1e-7)
-
-
 @pytest.mark.parametrize(
     "kernel",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -162,17 +161,6 @@ def test_the_quicker_way_is_taken_and_recorded_and_can_be_forced():
     near.index.search = "guess"
     with pytest.raises(ValueError, match="search must be one of 'tree', 'products'; got 'guess'"):
         near.query(X[:50], 5)
-
-
-@pytest.mark.parametrize("search", ["tree", "products", None])
-def test_pickles_find_the_same_rows(search):
-    X = rows(200, 4)
-    near = Neighbours(compile_kernel(RBF(1.0), X), X)
-    near.index.search = search
-    found = near.query(X[:20], 6)
-    again = pickle.loads(pickle.dumps(near))
-    assert again.index.search == near.index.search
-    assert_array_equal(again.query(X[:20], 6), found)
 
 
 # Where it is not
