@@ -46,6 +46,7 @@ __all__ = [
     "POSTERIORS",
     "PROJECTED",
     "ROUGH",
+    "SOUGHT",
     "HalfRBF",
     "Indefinite",
     "OwnNoise",
@@ -55,6 +56,7 @@ __all__ = [
     "paper_select",
     "periodic",
     "scales",
+    "slopes",
     "threads",
 ]
 
@@ -183,6 +185,23 @@ KERNELS: dict[str, Callable[[int], Kernel]] = {
 
 # Scikit-learn differentiates these by forward differences with a step of 1e-10, so to about 1e-6 and no better.
 ROUGH = {"matern-0.8", "pairwise"}
+
+# Kernels to find the parameters of, of d inputs, with bounds of every kind.
+SOUGHT: dict[str, Callable[[int], Kernel]] = {
+    "usual": lambda d: ConstantKernel(1.0) * RBF(np.ones(d)) + WhiteKernel(0.1),
+    "one-length-scale": lambda d: ConstantKernel(1.0) * RBF(2.0) + WhiteKernel(0.1),
+    "tight": lambda d: ConstantKernel(1.0, (0.9, 1.1)) * RBF(np.ones(d), (0.5, 2.0)) + WhiteKernel(0.1, (0.05, 0.2)),
+    "fixed": lambda d: ConstantKernel(1.0, FIXED) * RBF(np.ones(d)) + WhiteKernel(0.1, FIXED),
+    "fixed-lengths": lambda d: ConstantKernel(1.0) * RBF(np.linspace(0.5, 2.0, d), FIXED) + WhiteKernel(0.1),
+    "others": lambda d: periodic(d, 1.0, 2.0) * RationalQuadratic(1.0, 0.5) + WhiteKernel(0.1),
+    "outside": lambda d: ConstantKernel(1.0) * RBF(50.0, (0.1, 10.0)) + WhiteKernel(0.1, (1.0, 2.0)),
+}
+
+
+def slopes(function, theta, step=1e-5):
+    """The derivatives of a number by log-parameters, by central differences."""
+    return np.array([(function(theta + h) - function(theta - h)) / (2 * step) for h in step * np.eye(len(theta))])
+
 
 # --- criteria ---
 

@@ -58,18 +58,7 @@ def posterior(K, noise, Y, active):
     return weights.T @ Y[active], np.diag(K) - np.einsum("ij,ij->j", K[active], weights)
 
 
-# --- random weights ---
-
-
-def test_weights_do_not_depend_on_who_draws_them():
-    whole = sampling_weights(5, 3, 0, 1000)
-    for edges in ([0, 1000], [0, 1, 2, 3, 7, 500, 1000], np.arange(0, 1001, 50)):
-        np.testing.assert_array_equal(np.concatenate([sampling_weights(5, 3, a, b) for a, b in pairwise(edges)]), whole)
-    assert len(sampling_weights(5, 3, 17, 17)) == 0
-    assert (
-        len(np.unique(np.concatenate([whole, sampling_weights(5, 4, 0, 1000), sampling_weights(6, 3, 0, 1000)])))
-        == 3000
-    )
+# --- sampled ---
 
 
 def test_a_weight_is_one_over_an_exponential_number():
@@ -78,18 +67,6 @@ def test_a_weight_is_one_over_an_exponential_number():
         [sampling_weights(0, stage, 0, 5000) for stage in range(3)]
     )  # of the powers, only this has a finite variance
     assert np.abs(np.corrcoef(logs) - np.eye(3)).max() < 0.05
-
-
-def test_the_largest_product_is_a_draw_in_proportion_to_the_scores():
-    scores = np.array([1.0, 0.0, 5.0, 2.0, 0.1])
-    first, second = np.transpose([np.argsort(-scores * sampling_weights(1, stage, 0, 5))[:2] for stage in range(4000)])
-    some = scores > 0
-    assert stats.chisquare(np.bincount(first, minlength=5)[some], 4000 * scores[some] / scores.sum()).pvalue > 0.01
-    then = np.bincount(second[first == 2], minlength=5)[[0, 3, 4]]  # without replacement
-    assert stats.chisquare(then, then.sum() * scores[[0, 3, 4]] / scores[[0, 3, 4]].sum()).pvalue > 0.01
-
-
-# --- sampled ---
 
 
 def one_by_one(X, y, kernel, n_active, first, criterion, random_state):
@@ -153,33 +130,31 @@ def sampled():
     return one_by_one(*draw(2000), KERNEL, 50, 4, Product(), random_state=1)[0]
 
 
-@pytest.mark.usefixtures("keep")
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("rows", [300, 8192])
-@pytest.mark.parametrize("largest", [5, 64])
-def test_sampled_picks_do_not_depend_on_the_layout(sampled, executor, rows, largest, monkeypatch):
-    X, y = draw(2000)
+@pytest.fixture(params=[(rows, largest) for rows in (300, 8192) for largest in (5, 64)], ids=str)
+def layout(request, keep, monkeypatch):
+    """Shards of some size, blocks of some length, with the v's kept or not."""
+    rows, largest = request.param
     monkeypatch.setattr(plan, "SHARD_ROWS", rows)
     monkeypatch.setattr(plan, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
+
+
+@pytest.mark.usefixtures("layout")
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_sampled_picks_do_not_depend_on_the_layout(sampled, executor):
+    X, y = draw(2000)
     with threads(EXECUTORS[executor]):
         chosen = select(X, y, KERNEL, n_active=50, first=4, criterion="sampled", random_state=1)
     assert chosen.indices.tolist() == sampled
     assert chosen.n_proposed < 3 * len(chosen)
 
 
-def test_sampled_in_float32(sampled):
+def test_sampled_picks_do_not_depend_on_units_and_hardly_on_the_type(sampled):
     X, y = draw(2000)
-    chosen = select(X, y, KERNEL, n_active=50, first=4, criterion="sampled", random_state=1, dtype="float32")
-    assert np.mean(chosen.indices == sampled) > 0.9
-
-
-def test_sampled_picks_do_not_depend_on_units(sampled):
-    X, y = draw(2000)
+    options = {"n_active": 50, "first": 4, "criterion": "sampled", "random_state": 1}
     for scale in (1e-8, 1e8):
-        kernel = ConstantKernel(scale**2) * KERNEL
-        chosen = select(X, scale * y, kernel, n_active=50, first=4, criterion="sampled", random_state=1)
-        assert chosen.indices.tolist() == sampled
+        assert select(X, scale * y, ConstantKernel(scale**2) * KERNEL, **options).indices.tolist() == sampled
+    assert np.mean(select(X, y, KERNEL, dtype="float32", **options).indices == sampled) > 0.9
 
 
 def test_a_score_of_zero_is_never_drawn():
@@ -255,14 +230,9 @@ def plain():
     return looked_ahead()
 
 
-@pytest.mark.usefixtures("keep")
+@pytest.mark.usefixtures("layout")
 @pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("rows", [300, 8192])
-@pytest.mark.parametrize("largest", [5, 64])
-def test_lookahead_does_not_depend_on_the_layout(plain, executor, rows, largest, monkeypatch):
-    monkeypatch.setattr(plan, "SHARD_ROWS", rows)
-    monkeypatch.setattr(plan, "LEAST_ROWS", 100)
-    monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
+def test_lookahead_does_not_depend_on_the_layout(plain, executor):
     with threads(EXECUTORS[executor]):
         chosen = looked_ahead()
     assert chosen.indices.tolist() == plain.indices.tolist()
@@ -308,29 +278,20 @@ def test_the_random_state_is_what_the_draw_depends_on(criterion):
     assert len(set(one.indices) & set(three.indices)) < 15
 
 
-def test_lookahead_passes_outliers_by():
-    X, y = draw(1500, seed=5)
-    wrong = np.random.default_rng(0).random(1500) < 0.05
-    y[wrong] += 6 * np.random.default_rng(1).choice([-1, 1], wrong.sum())
-    count = {
-        criterion: wrong[select(X, y, KERNEL, n_active=60, criterion=criterion, random_state=0).indices[1:]].sum()
-        for criterion in ("delta", "sampled", "lookahead")
-    }
-    assert count["delta"] > 50
-    assert count["sampled"] < 30
-    assert count["lookahead"] < 4
-
-
-def test_lookahead_predicts_new_rows_better_where_targets_are_wrong():
+def test_lookahead_passes_outliers_by_and_predicts_new_rows_better_for_it():
     X, y = draw(3000, seed=6)
     X, X_new, y, y_new = X[:1500], X[1500:], y[:1500], y[1500:]
     wrong = np.random.default_rng(0).random(1500) < 0.05
     y[wrong] += 6 * np.random.default_rng(1).choice([-1, 1], wrong.sum())
-    error = {}
-    for criterion in ("delta", "lookahead", "random"):
+    count, error = {}, {}
+    for criterion in ("delta", "sampled", "lookahead", "random"):
         indices = select(X, y, KERNEL, n_active=100, criterion=criterion, random_state=0).indices
-        K = KERNEL(X[indices])
-        error[criterion] = np.sqrt(np.mean((y_new - KERNEL(X_new, X[indices]) @ np.linalg.solve(K, y[indices])) ** 2))
+        count[criterion] = wrong[indices[1:60]].sum()  # more rows only follow
+        mean = KERNEL(X_new, X[indices]) @ np.linalg.solve(KERNEL(X[indices]), y[indices])
+        error[criterion] = np.sqrt(np.mean((y_new - mean) ** 2))
+    assert count["delta"] > 50
+    assert count["sampled"] < 30
+    assert count["lookahead"] < 4
     assert error["lookahead"] < 0.8 * error["random"] < 0.8 * error["delta"]
 
 
@@ -370,19 +331,12 @@ def test_without_noise():
 
 
 @pytest.mark.parametrize("criterion", ["sampled", "lookahead"])
-def test_no_row_has_a_chance(criterion):
-    X, _ = draw(50)
-    chosen = select(X, np.zeros(50), KERNEL, n_active=10, criterion=criterion, random_state=0)
-    assert len(chosen) == len(chosen.rmse) == len(chosen.factor) == len(chosen.scores) == 1
-    assert chosen.stop_reason == "criterion"
-
-
-def test_rows_without_a_residual_are_no_candidates():
+def test_rows_without_a_residual_are_no_candidates(criterion):
     X = np.arange(30.0)[:, None] * 1e4  # so far apart that no row tells of another
-    y = np.where(np.arange(30) % 3 == 0, 1.0, 0.0)
-    for criterion in ("sampled", "lookahead"):
+    for y in (np.where(np.arange(30) % 3 == 0, 1.0, 0.0), np.zeros(30)):
         chosen = select(X, y, KERNEL, n_active=30, first=0, criterion=criterion, random_state=0)
-        assert sorted(chosen.indices) == list(range(0, 30, 3))
+        assert sorted(chosen.indices) == (np.flatnonzero(y).tolist() or [0])
+        assert len(chosen) == len(chosen.rmse) == len(chosen.factor) == len(chosen.scores)
         assert chosen.stop_reason == "criterion"
 
 
@@ -426,9 +380,6 @@ def test_the_estimator_takes_them(criterion):
         assert twin.get_params()["criterion"] == criterion
     assert model.fit(X, y).score(X, y) > 0.8
     assert len(model.active_indices_) == 40
-
-
-def test_names():
     assert resolve_criterion("sampled") == Sampled(Product()) == CRITERIA["sampled"]
     assert resolve_criterion("lookahead") == Lookahead(256, 1000, 32) == CRITERIA["lookahead"]
 

@@ -31,19 +31,13 @@ def predictions(request):
 # Metrics
 
 
-def test_rmse(predictions):
-    y, mean, _ = predictions
-    assert metrics.rmse(y, mean) == pytest.approx(root_mean_squared_error(y.ravel(), mean.ravel()), rel=1e-12)
-
-
-def test_nlpd(predictions):
-    assert metrics.nlpd(*predictions) == pytest.approx(np.mean(scoringrules.logs_normal(*predictions)), rel=1e-12)
-
-
-def test_crps(predictions):
+def test_rmse_nlpd_crps_and_pit(predictions):
     y, mean, std = predictions
+    assert metrics.rmse(y, mean) == pytest.approx(root_mean_squared_error(y.ravel(), mean.ravel()), rel=1e-12)
+    assert metrics.nlpd(y, mean, std) == pytest.approx(np.mean(scoringrules.logs_normal(y, mean, std)), rel=1e-12)
     assert metrics.crps(y, mean, std) == pytest.approx(np.mean(scoringrules.crps_normal(y, mean, std)), rel=1e-10)
     assert metrics.crps(y, mean, np.full(y.shape, 1e-12)) == pytest.approx(np.mean(np.abs(y - mean)))
+    assert_allclose(metrics.pit(y, mean, std), stats.norm.cdf(y, mean, std), rtol=1e-12)
 
 
 @pytest.mark.parametrize("levels", [[0.5], [0.05, 0.5, 0.95], [0.9, 0.1]], ids=str)
@@ -71,11 +65,6 @@ def test_intervals(coverage, predictions):
 def test_the_ends_of_an_interval_belong_to_it():
     y = np.array([1.0, 2.0, 3.0])
     assert metrics.interval_coverage(y, np.array([1.0, 0.0, 0.0]), np.array([2.0, 2.0, 2.0])) == 2 / 3
-
-
-def test_pit(predictions):
-    y, mean, std = predictions
-    assert_allclose(metrics.pit(y, mean, std), stats.norm.cdf(y, mean, std), rtol=1e-12)
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, -0.1, np.nan, "wide", "0.5", None, True, [0.5, 1.5]])

@@ -50,15 +50,12 @@ def test_the_code_of_the_readme_runs(tmp_path, monkeypatch):
 # What is shipped
 
 
-def test_types_and_data_are_shipped():
+def test_types_and_data_are_shipped_and_nothing_else():
     assert (files("sodalite") / "py.typed").is_file()
     X, y = load_mauna_loa()
     assert (X.shape, y.shape) == ((2225, 1), (2225,))
-
-
-def test_nothing_else_is_shipped():
-    strangers = [path for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    kinds = {path.name if path.name == "py.typed" else path.suffix for path in strangers}
+    shipped = [path for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    kinds = {path.name if path.name == "py.typed" else path.suffix for path in shipped}
     assert kinds == {".py", ".csv", ".css", ".html", ".js", ".txt", "py.typed"}
 
 
@@ -146,28 +143,23 @@ def test_every_room_is_on_the_map():
 
 
 SKLEARN = ("sklearn.callback", "sklearn.gaussian_process.kernels", "sklearn.base", "sklearn.utils")
-SEARCH = ("sklearn.neighbors",)  # all distances in blocks, the nearest kept: for `neighbours` alone
 FREE = {"estimator", "experiments", "cli", "core", "kernels", "exports.sklearn"}  # the last returns its process
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not {name, name.partition(".")[0]} & FREE])
-def test_scikit_learn_is_a_vocabulary_not_an_engine(name):
-    used = {module for module in imports(name) if module.partition(".")[0] == "sklearn"}
-    if "sklearn.gaussian_process.kernels" in used:  # `from sklearn.gaussian_process import kernels` names both
-        used.discard("sklearn.gaussian_process")
-    allowed = tuple(f"{module}." for module in SKLEARN)
-    assert not [module for module in used if not f"{module}.".startswith(allowed)]
+EXTRAS = {"click", "rich", "matplotlib", "pandas", "plotly"}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.partition(".")[0] not in {"cli", "experiments"}])
-def test_extras_are_for_the_command_line_alone(name):
-    assert not {module.partition(".")[0] for module in imports(name)} & {
-        "click",
-        "rich",
-        "matplotlib",
-        "pandas",
-        "plotly",
-    }
+@pytest.mark.parametrize("name", MODULES)
+def test_scikit_learn_is_a_vocabulary_and_extras_are_for_the_command_line_alone(name):
+    found, room = imports(name), name.partition(".")[0]
+    if not {name, room} & FREE:
+        used = {module for module in found if module.partition(".")[0] == "sklearn"}
+        if "sklearn.gaussian_process.kernels" in used:  # `from sklearn.gaussian_process import kernels` names both
+            used.discard("sklearn.gaussian_process")
+        allowed = tuple(f"{module}." for module in SKLEARN)
+        assert not [module for module in used if not f"{module}.".startswith(allowed)]
+    if room not in {"cli", "experiments"}:
+        assert not {module.partition(".")[0] for module in found} & EXTRAS
 
 
 # The tests themselves

@@ -43,12 +43,15 @@ def test_a_peer_that_runs_out_of_time_counts_with_its_best_prediction():
     assert_allclose(best["rmse"], 0.1)
 
 
-def test_an_error_becomes_a_row_that_says_so():
+def test_what_fails_becomes_a_row_that_says_so():
     assert run_here(peer_functions.refuse) == [("end", (FAILED, "ValueError: the matrix is not positive definite"))]
-    ((_, (status, message)),) = run_here(peer_functions.hoard)
-    assert (status, message) == (FAILED, "needs more than 20 GB")
-    run = Run(FAILED, message="ValueError: no")
-    assert peers_table.line(run, "60") == "failed: ValueError: no"
+    assert run_here(peer_functions.hoard) == [("end", (FAILED, "needs more than 20 GB"))]
+    assert peers_table.line(Run(FAILED, message="ValueError: no"), "60") == "failed: ValueError: no"
+    crashed = peers_runs.measure(Peer("x", peer_functions.crash), DATA, 60.0)
+    assert crashed == Run(FAILED, (), "its process ended with exit code 11")
+    missing = peers_runs.measure(Peer("x", peer_functions.steps, ("no_such_library",)), DATA, 1.0)
+    assert missing == Run(MISSING, (), "no_such_library not installed")
+    assert peers_runs.is_needed({"60": missing}, 60.0)  # it is tried again later
 
 
 def test_predictions_that_are_no_numbers_end_a_run_and_those_before_count():
@@ -58,21 +61,10 @@ def test_predictions_that_are_no_numbers_end_a_run_and_those_before_count():
     assert words.endswith("of 60 s; then its predictions are not finite")
 
 
-def test_a_process_that_crashes_becomes_a_row_that_says_so():
-    run = peers_runs.measure(Peer("x", peer_functions.crash), DATA, 60.0)
-    assert run == Run(FAILED, (), "its process ended with exit code 11")
-
-
 def test_a_process_that_does_not_end_is_killed():
     assert peers_runs.measure(Peer("x", peer_functions.never), DATA, 0.1, grace=0.1) == Run(LATE)
     assert not multiprocessing.active_children()
     assert peers_table.line(Run(LATE), "60") == "nothing within 60 s"
-
-
-def test_a_library_that_is_missing_becomes_a_row_and_is_tried_again_later():
-    run = peers_runs.measure(Peer("x", peer_functions.steps, ("no_such_library",)), DATA, 1.0)
-    assert run == Run(MISSING, (), "no_such_library not installed")
-    assert peers_runs.is_needed({"60": run}, 60.0)
 
 
 @pytest.mark.parametrize(

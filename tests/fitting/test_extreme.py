@@ -65,12 +65,8 @@ def test_a_query_at_any_distance_gets_what_is_known_of_no_row(posterior, kernel)
     both = gp.predict(FAR, return_cov=True)[1]
     assert_allclose(np.sqrt(np.diag(both)), std, rtol=1e-6)
     assert np.isfinite(gp.sample_y(FAR, 2)).all()
-
-
-def test_a_query_of_float32_at_the_end_of_its_range():
-    X, y = rows()
-    gp = model().fit(X.astype(np.float32), y)
-    assert_allclose(gp.predict(np.array([[3.4e38, -3.4e38]], dtype=np.float32)), gp.y_mean_)
+    single = gp.fit(X.astype(np.float32), y).predict(np.array([[3.4e38, -3.4e38]], dtype=np.float32))
+    assert_allclose(single, gp.y_mean_, rtol=1e-7)
 
 
 @pytest.mark.parametrize("posterior", POSTERIORS)
@@ -194,11 +190,9 @@ def test_rows_that_join_are_seen_to_be_of_the_size_of_the_others():
 
 def test_noise_of_a_row_that_is_beyond_all_numbers_takes_it_out():
     X, y = rows()
-    alpha = np.zeros(len(X))
-    alpha[5] = 1e308
-    wrong = y.copy()
-    wrong[5] = 3.0
-    with_it = model(posterior="vfe", target=None).fit(X, wrong, alpha=alpha)
-    without = model(posterior="vfe", target=None).fit(X, wrong, alpha=np.minimum(alpha, 1e30))
-    assert_allclose(with_it.predict(X), without.predict(X))
+    alpha, wrong = np.zeros(len(X)), y.copy()
+    alpha[5], wrong[5] = 1e308, 3.0
+    gp = model(posterior="vfe", target=None)
+    found, expected = (gp.fit(X, wrong, alpha=each).predict(X) for each in (alpha, np.minimum(alpha, 1e30)))
+    assert_allclose(found, expected)
     assert np.isfinite(model().fit(X, y * 1e-90, alpha=alpha).predict(X)).all()

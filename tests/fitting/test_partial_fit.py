@@ -49,6 +49,12 @@ def model(**options):
     return GreedyGPRegressor(**{**plain, "posterior": "sod", "criterion": "delta", **options})
 
 
+def begun(**options):
+    """All rows, and a model of the first hundred of them."""
+    X, y = data()
+    return X, y, model(**options).fit(X[:100], y[:100])
+
+
 def joined(fitted, X, y, alpha=None):
     """A fresh model of all rows, with the kernel, the scaling and the first picks of one that was fitted to some."""
     mean, std = fitted.y_mean_, fitted.y_std_
@@ -125,20 +131,14 @@ def test_noise_of_the_rows_own_joins(posterior, before, after):
 def test_a_full_active_set_stays_and_the_others_still_count():
     X, y = data()
     T = new_rows()
-    sod, local = (model(posterior=kind).fit(X[:100], y[:100]) for kind in ("sod", "local"))
-    before = [fitted.active_indices_ for fitted in (sod, local)], [fitted.predict(T) for fitted in (sod, local)]
-    for fitted, indices, mean in zip((sod, local), *before, strict=True):
+    for kind in ("sod", "local"):
+        fitted = model(posterior=kind).fit(X[:100], y[:100])
+        indices, mean = fitted.active_indices_, fitted.predict(T)
         fitted.partial_fit(X[100:], y[100:])
         assert_array_equal(fitted.active_indices_, indices)
-        assert np.allclose(fitted.predict(T), mean, rtol=1e-9) == (fitted is sod)
-
-
-def test_fewer_active_rows_are_the_first_of_them():
-    X, y = data()
-    fitted = model().fit(X[:100], y[:100])
-    before = fitted.active_indices_
-    fitted.set_params(n_active=10).partial_fit(X[100:], y[100:])
-    assert_array_equal(fitted.active_indices_, before[:10])
+        assert np.allclose(fitted.predict(T), mean, rtol=1e-9) == (kind == "sod")
+        fitted.set_params(n_active=10).partial_fit(X[100:], y[100:])
+        assert_array_equal(fitted.active_indices_, indices[:10])
 
 
 def test_the_first_call_is_a_fit():
@@ -154,8 +154,7 @@ def test_the_first_call_is_a_fit():
 
 
 def test_kernel_and_scaling_stay():
-    X, y = data()
-    fitted = model(kernel=None, hyperparameters=Subset(n_rows=60, n_starts=2)).fit(X[:100], y[:100])
+    X, y, fitted = begun(kernel=None, hyperparameters=Subset(n_rows=60, n_starts=2))
     kernel, mean, std, rounds = fitted.kernel_, fitted.y_mean_, fitted.y_std_, fitted.rounds_
     fitted.partial_fit(X[100:] + 1, 10 * y[100:] + 500)
     assert fitted.kernel_ == kernel
@@ -186,8 +185,7 @@ def test_a_fit_forgets_what_has_joined():
 
 
 def test_a_copy_goes_on_where_the_original_stands():
-    X, y = data()
-    fitted = model(posterior="local").fit(X[:100], y[:100])
+    X, y, fitted = begun(posterior="local")
     copied = pickle.loads(pickle.dumps(fitted))
     for one in (fitted, copied):
         one.set_params(n_active=40).partial_fit(X[100:], y[100:])
@@ -197,8 +195,7 @@ def test_a_copy_goes_on_where_the_original_stands():
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_every_criterion_goes_on(criterion):
-    X, y = data()
-    fitted = model(criterion=criterion).fit(X[:100], y[:100])
+    X, y, fitted = begun(criterion=criterion)
     before = fitted.active_indices_
     fitted.set_params(n_active=60).partial_fit(X[100:], y[100:])
     assert_array_equal(fitted.active_indices_[:25], before)
@@ -216,8 +213,7 @@ def test_types_of_numbers_may_differ():
 
 
 def test_stopping_rules_go_on():
-    X, y = data()
-    fitted = model(stop=TargetRMSE(0.5), n_active=100).fit(X[:100], y[:100])
+    X, y, fitted = begun(stop=TargetRMSE(0.5), n_active=100)
     first = len(fitted.active_indices_)
     assert fitted.selection_.stop_reason == "target_rmse"
     fitted.set_params(stop=TargetRMSE(0.25)).partial_fit(X[100:], y[100:])
@@ -237,54 +233,50 @@ class Failing(Rule):
 
 
 def bad_calls():
+    """The options, the rows and their noise, the error and its message."""
     X, y = data()
-    more = X[100:], y[100:]
-    nan = X[100:].copy()
+    more, nan = {"X": X[100:], "y": y[100:]}, X[100:].copy()
     nan[3, 1] = np.nan
-    two = np.column_stack([y, y])[100:]
     return {
-        "wider": ({}, (np.ones((9, 3)), np.ones(9)), {}, ValueError, "X has 3 features, but .* is expecting 2"),
-        "narrower": ({}, (np.ones((9, 1)), np.ones(9)), {}, ValueError, "X has 1 features, but .* is expecting 2"),
-        "targets": ({}, (X[100:], two), {}, ValueError, r"y has targets of shape \(2,\), but .* fitted with \(\)"),
-        "column": ({}, (X[100:], y[100:, None]), {}, ValueError, r"y has targets of shape \(1,\), but .* with \(\)"),
-        "lengths": ({}, (X[100:], y[101:]), {}, ValueError, r"\[60, 59\]|same number of rows"),
-        "nan": ({}, (nan, y[100:]), {}, ValueError, "X contains NaN"),
-        "no rows": ({}, (X[:0], y[:0]), {}, ValueError, "0 sample"),
-        "alpha": ({}, more, {"alpha": -1}, ValueError, "alpha is a variance"),
-        "alpha's length": ({}, more, {"alpha": np.ones(160)}, ValueError, r"alpha must be .* shape \(60,\)"),
-        "n_active": ({"n_active": 0}, more, {}, ValueError, "n_active must be at least 1"),
-        "posterior": ({"posterior": "sodd"}, more, {}, ValueError, "posterior must be one of"),
-        "criterion": ({"criterion": "dleta"}, more, {}, ValueError, "criterion must be one of"),
-        "interrupt": ({"stop": Failing(), "n_active": 50}, more, {}, KeyboardInterrupt, None),
+        "wider": ({}, {"X": np.ones((9, 3)), "y": np.ones(9)}, ValueError, "X has 3 features, but .* is expecting 2"),
+        "narrower": ({}, {"X": np.ones((9, 1)), "y": np.ones(9)}, ValueError, "X has 1 features, but .* expecting 2"),
+        "targets": (
+            {},
+            {**more, "y": np.ones((60, 2))},
+            ValueError,
+            r"y has targets of shape \(2,\), but .* with \(\)",
+        ),
+        "column": ({}, {**more, "y": y[100:, None]}, ValueError, r"y has targets of shape \(1,\), but .* with \(\)"),
+        "lengths": ({}, {**more, "y": y[101:]}, ValueError, r"\[60, 59\]|same number of rows"),
+        "nan": ({}, {**more, "X": nan}, ValueError, "X contains NaN"),
+        "no rows": ({}, {"X": X[:0], "y": y[:0]}, ValueError, "0 sample"),
+        "alpha": ({}, {**more, "alpha": -1}, ValueError, "alpha is a variance"),
+        "alpha's length": ({}, {**more, "alpha": np.ones(160)}, ValueError, r"alpha must be .* shape \(60,\)"),
+        "n_active": ({"n_active": 0}, more, ValueError, "n_active must be at least 1"),
+        "posterior": ({"posterior": "sodd"}, more, ValueError, "posterior must be one of"),
+        "criterion": ({"criterion": "dleta"}, more, ValueError, "criterion must be one of"),
+        "interrupt": ({"stop": Failing(), "n_active": 50}, more, KeyboardInterrupt, None),
     }
 
 
 @pytest.mark.parametrize("kind", bad_calls())
-def test_what_is_refused_leaves_the_model_as_it_was(kind):
-    options, arrays, keywords, error, message = bad_calls()[kind]
-    X, y = data()
-    fitted = model().fit(X[:100], y[:100])
+def test_what_is_refused_is_so_before_any_work_and_leaves_the_model_as_it_was(kind, monkeypatch):
+    options, arrays, error, message = bad_calls()[kind]
+    X, y, fitted = begun()
     expected = fitted.predict(new_rows())
     before = {name: value for name, value in vars(fitted).items() if name.endswith("_")}
     rows = fitted.fitted_.rows
     fitted.set_params(**options)
+    if kind != "interrupt":
+        monkeypatch.setattr("sodalite.selection.grow.run", lambda *args: pytest.fail("the long work began"))
     with pytest.raises(error, match=message):
-        fitted.partial_fit(*arrays, **keywords)
+        fitted.partial_fit(**arrays)
+    monkeypatch.undo()
     assert {name: value for name, value in vars(fitted).items() if name.endswith("_")} == before
     assert fitted.fitted_.rows is rows
     assert_array_equal(fitted.predict(new_rows()), expected)
     fitted.set_params(**{name: model().get_params()[name] for name in options})
     fitted.partial_fit(X[100:], y[100:])
-
-
-@pytest.mark.parametrize("kind", ["posterior", "criterion", "alpha", "targets"])
-def test_it_is_refused_before_any_work(kind, monkeypatch):
-    options, arrays, keywords, error, message = bad_calls()[kind]
-    X, y = data()
-    fitted = model().fit(X[:100], y[:100]).set_params(**options)
-    monkeypatch.setattr("sodalite.selection.grow.run", lambda *args: pytest.fail("the long work began"))
-    with pytest.raises(error, match=message):
-        fitted.partial_fit(*arrays, **keywords)
 
 
 def test_names_of_columns_are_checked():

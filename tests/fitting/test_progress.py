@@ -80,14 +80,19 @@ def test_a_fit_says_what_it_is_doing(monkeypatch, tmp_path):
     assert lines[-1].startswith("Conditioning on the rows ... about ")
 
 
-def test_a_step_on_a_terminal():
+def test_on_a_terminal_the_line_is_written_over_itself():
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
-    line = ProgressLine(Terminal())
+    terminal = Terminal()
+    line = ProgressLine(terminal)
     line(Stage((), 0.0, step="Reading"))
-    assert line.stream.getvalue() == "\r\x1b[2KReading ..."
+    assert terminal.getvalue() == "\r\x1b[2KReading ..."
+    line(Stage((1.0, 0.25), seconds=2.0, n_rows=9, n_active=2))
+    assert terminal.getvalue().endswith("\r\x1b[2Kactive rows 2 of at most 2, RMSE 0.25, 1 rows/s")
+    line.close()
+    assert terminal.getvalue().endswith("rows/s\n")
 
 
 @pytest.mark.parametrize(

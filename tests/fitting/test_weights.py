@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn import config_context
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data
@@ -38,15 +39,29 @@ def assert_same(found, expected):
         assert_allclose(one, other, rtol=1e-8, atol=1e-8)
 
 
+NOISE_BY_ROW = ConstantKernel(1.5) * RBF(1.2) + WhiteKernel(0.02) * DotProduct(1.0)
+
+
 @pytest.mark.parametrize("posterior", ["sod", "local"])
-@pytest.mark.parametrize("q", [None, 2])
-@pytest.mark.parametrize("target", ["standardize", None])
-def test_a_weight_is_a_number_of_repetitions(posterior, q, target):
+@pytest.mark.parametrize(
+    ("q", "noise", "options"),
+    [
+        (None, False, {}),
+        (2, False, {}),
+        (None, False, {"target": None}),
+        (2, False, {"target": None}),
+        (None, True, {}),
+        (None, False, {"kernel": NOISE_BY_ROW}),
+    ],
+    ids=["one target", "two targets", "as it is", "two as they are", "known noise", "noise that differs by row"],
+)
+def test_a_weight_is_a_number_of_repetitions(posterior, q, noise, options):
     """Where all rows are active, repeated or not, the posterior is the same."""
     X, y, weights = data(q=q)
-    options = {"posterior": posterior, "target": target}
-    found = model(**options).fit(X, y, weights)
-    assert_same(found, model(**options).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights, axis=0)))
+    alpha = np.random.default_rng(1).uniform(0.01, 0.5, N) if noise else np.zeros(N)
+    found = model(posterior=posterior, **options).fit(X, y, weights, alpha)
+    X, y, alpha = (np.repeat(part, weights, axis=0) for part in (X, y, alpha))
+    assert_same(found, model(posterior=posterior, **options).fit(X, y, alpha=alpha))
 
 
 @pytest.mark.parametrize("posterior", sorted(set(PROJECTED) - {"fitc"}))  # which has a variance of its own for each row
@@ -64,22 +79,6 @@ def test_with_some_rows_active(posterior):
 def test_weights_are_as_scikit_learn_has_them(posterior):
     kernel = RBF(1.5) + WhiteKernel(0.1)
     check_sample_weight_equivalence_on_dense_data("", model(kernel=kernel, posterior=posterior))
-
-
-def test_known_noise_is_divided_too():
-    X, y, weights = data()
-    alpha = np.random.default_rng(1).uniform(0.01, 0.5, N)
-    found = model().fit(X, y, weights, alpha)
-    assert_same(
-        found, model().fit(np.repeat(X, weights, axis=0), np.repeat(y, weights), alpha=np.repeat(alpha, weights))
-    )
-
-
-def test_noise_that_differs_by_row_is_divided():
-    X, y, weights = data()
-    kernel = ConstantKernel(1.5) * RBF(1.2) + WhiteKernel(0.02) * DotProduct(1.0)
-    found = model(kernel=kernel).fit(X, y, weights)
-    assert_same(found, model(kernel=kernel).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights)))
 
 
 @pytest.mark.parametrize("hyperparameters", ["fixed", Subset(n_starts=3)])
@@ -127,13 +126,17 @@ def test_noise_that_is_fixed_is_that_of_a_row_of_weight_one():
     assert found.kernel_.k1 != kernel.k1
 
 
-def test_rows_that_join_have_weights(tmp_path):
+def test_rows_that_join_and_rows_on_disk_have_weights(tmp_path):
     X, y, weights = data()
     found = model(posterior="local", target=None).fit(X[:50], y[:50], weights[:50])
     found.partial_fit(X[50:], y[50:], weights[50:])
     assert_same(found, model(posterior="local", target=None).fit(X, y, weights))
     sodalite.save(found, tmp_path / "m")
     assert_same(sodalite.load(tmp_path / "m"), found)
+    np.save(tmp_path / "X.npy", X)
+    options = {"posterior": "vfe", "n_active": 20}
+    found = model(**options).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y, weights)
+    assert_same(found, model(**options).fit(X, y, weights))
 
 
 def test_a_checkpoint_knows_the_weights(tmp_path):
@@ -145,30 +148,19 @@ def test_a_checkpoint_knows_the_weights(tmp_path):
         gp.fit(X, y, weights + 1, checkpoint=path)
 
 
-def test_rows_on_disk_have_weights(tmp_path):
-    X, y, weights = data()
-    np.save(tmp_path / "X.npy", X)
-    options = {"posterior": "vfe", "n_active": 20}
-    found = model(**options).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y, weights)
-    assert_same(found, model(**options).fit(X, y, weights))
-
-
 def test_weights_are_routed():
     X, y, weights = data()
-    with sodalite_routing():
+    with config_context(enable_metadata_routing=True):
         gp = model().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), gp)
-        assert len(cross_val_score(pipeline, X, y, params={"sample_weight": weights})) == 5
-        expected = model().fit(StandardScaler().fit_transform(X), y, weights)
-        assert_allclose(
-            pipeline.fit(X, y, sample_weight=weights).predict(X), expected.predict(StandardScaler().fit_transform(X))
-        )
-
-
-def sodalite_routing():
-    from sklearn import config_context
-
-    return config_context(enable_metadata_routing=True)
+        scores = cross_val_score(pipeline, X, y, cv=KFold(3), params={"sample_weight": weights}, error_score="raise")
+        found = pipeline.fit(X, y, sample_weight=weights).predict(X)
+    scaled = StandardScaler().fit_transform(X)
+    assert_allclose(found, model().fit(scaled, y, weights).predict(scaled))
+    for score, (a, b) in zip(scores, KFold(3).split(X), strict=True):
+        scaler = StandardScaler().fit(X[a])
+        fitted = model().fit(scaler.transform(X[a]), y[a], weights[a])
+        assert score == pytest.approx(fitted.score(scaler.transform(X[b]), y[b], weights[b]), rel=1e-12)
 
 
 WRONG = [

@@ -120,16 +120,6 @@ def test_a_period_of_one_input_among_several(n):
 # Scales
 
 
-@pytest.mark.campaign  # as the hourly series, with more rows
-def test_the_shortest_scale_is_found_among_many_rows():
-    generator = np.random.default_rng(0)
-    x = np.sort(generator.uniform(0, 150, 1500))
-    y = np.sin(2.2 * x + 3 * np.sin(0.37 * x)) + 0.5 * np.sin(0.02 * x) + 0.02 * generator.normal(size=1500)
-    test, rest = parted(1500)
-    model = GreedyGPRegressor(random_state=0, n_active=100).fit(x[rest, None], y[rest])
-    assert rmse(model.predict(x[test, None]), y[test]) < 0.06
-
-
 @pytest.mark.parametrize(
     ("posterior", "days"),
     [("local", 15), ("sod", 15), campaign("local", 60), campaign("local", 45), campaign("sod", 60)],
@@ -195,15 +185,6 @@ def test_the_gradient_of_what_is_plausible(form):
     objective = Plausibility(kernel, X, y, None)
     theta = kernel.theta + np.random.default_rng(0).normal(0, 0.3, kernel.n_dims)
     assert check_grad(lambda t: objective(t)[0], lambda t: objective(t)[1], theta) < 1e-5
-
-
-def test_components_leave_the_noise_last_and_the_diagonal_a_sum():
-    X, y = small()
-    kernel = default_kernels(X, y)[0]
-    for richer in (with_trend(kernel, X, y), second_scale(kernel, 0.3, 0.2)):
-        assert isinstance(richer.k2, WhiteKernel)
-        added = richer(X) - kernel(X)
-        assert np.linalg.eigvalsh(added).min() > -1e-9
 
 
 def test_variances_are_scaled_to_their_most_likely_value():

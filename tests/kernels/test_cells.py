@@ -13,12 +13,6 @@ def rows(n, d, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d)) * np.arange(1, d + 1)
 
 
-def clipped_mean(Z):
-    """The mean of rows that are moved to the outer tenths' edges."""
-    low, high = np.quantile(Z, [0.1, 0.9], axis=0)
-    return np.minimum(np.maximum(Z, low), high).mean(axis=0)
-
-
 @pytest.mark.parametrize("d", [1, 3, 8])
 @pytest.mark.parametrize("levels", [0, 1, 4])
 def test_a_point_belongs_to_the_nearest_centre(d, levels):
@@ -35,22 +29,6 @@ def test_cells_hold_nearly_equally_many_rows(d):
     counts = np.bincount(Cells.of(Z, 5).locate(Z), minlength=32)
     assert counts.min() > 200 / 3
     assert counts.max() < 200 * 3
-
-
-def test_centres_are_the_clipped_means_of_halves_where_rows_are_few():
-    Z = rows(100, 2)
-    low = Z[:, 1] < np.sort(Z[:, 1])[50]
-    expected = np.stack([clipped_mean(Z[part]) for part in (low, ~low)])
-    assert_allclose(Cells.of(Z, 1).centres, expected)
-
-
-def test_centres_end_near_the_means_of_their_cells():
-    Z = rows(8000, 2)
-    cells = Cells.of(Z, 4)
-    cell = cells.locate(Z)
-    means = np.stack([clipped_mean(Z[cell == j]) for j in range(16)])
-    width = Z[cell == 0].std()
-    assert np.abs(means - cells.centres).max() < 0.3 * width
 
 
 def test_rows_that_coincide_are_not_cut():

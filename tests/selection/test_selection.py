@@ -42,6 +42,15 @@ def assert_same(fast, slow, rtol=1e-7):
     np.testing.assert_allclose(fast.rmse, slow.rmse, rtol=rtol, atol=1e-10)
 
 
+def assert_begins(path, chosen):
+    """The rows that were chosen are the first of a path of one row at a time, as are their RMSE and factor."""
+    indices, rmse, factor = path
+    m = len(chosen)
+    assert chosen.indices.tolist() == indices[:m].tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse[:m], rtol=1e-9)
+    np.testing.assert_allclose(chosen.factor, factor[:m, :m], atol=1e-9)
+
+
 # --- against the paper's own form ---
 
 
@@ -83,22 +92,16 @@ def test_without_noise():
     assert fast.noise_floor == JITTER[np.dtype(float)]
 
 
-def test_block_inverse_and_cholesky_agree():
+def test_block_inverse_and_cholesky_agree_from_the_first_row_that_is_drawn():
     X, y = draw(120, 3, 0.05, seed=2)
     kernel = 1.5 * RBF(1.0) + WhiteKernel(0.05)
-    fast = select(X, y, kernel, n_active=60, first=7)
-    slow = reference.select(X, y, kernel, n_active=60, first=7)
+    common = {"n_active": 60, "random_state": 11}
+    fast, slow = select(X, y, kernel, **common), reference.select(X, y, kernel, **common)
+    assert_same(fast, slow)
     inverse = np.linalg.inv(fast.factor @ fast.factor.T)
     np.testing.assert_allclose(inverse, slow.inverse, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(slow.mean, kernel(X[slow.remainder], X[slow.indices]) @ inverse @ y[slow.indices])
     assert np.linalg.eigvalsh(slow.covariance).min() > -1e-10
-
-
-def test_reference_draws_the_same_first_row():
-    X, y = draw(40, 2, 0.1, seed=3)
-    kernel = RBF() + WhiteKernel(0.1)
-    common = {"n_active": 5, "random_state": 11}
-    assert_same(select(X, y, kernel, **common), reference.select(X, y, kernel, **common))
 
 
 # --- any layout gives the same picks ---
@@ -116,82 +119,75 @@ def problem(request):
 @pytest.mark.parametrize("rows", [300, campaign(1000), 8192])
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_layouts(problem, executor, rows, monkeypatch):
-    X, y, kernel, (indices, rmse, factor) = problem
+    X, y, kernel, path = problem
     monkeypatch.setattr(plan, "SHARD_ROWS", rows)
     with threads(EXECUTORS[executor]):
         chosen = select(X, y, kernel, n_active=250, first=5)
-    assert chosen.indices.tolist() == indices.tolist()
-    np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
-    np.testing.assert_allclose(chosen.factor, factor, atol=1e-9)
+    assert len(chosen) == 250
+    assert_begins(path, chosen)
     assert len(chosen) <= chosen.n_proposed < 3 * len(chosen)
 
 
 @pytest.mark.parametrize("largest", [1, 3, 17])
 @pytest.mark.usefixtures("keep")
 def test_block_sizes(problem, largest, monkeypatch):
-    X, y, kernel, (indices, rmse, _) = problem
+    X, y, kernel, path = problem
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
-    chosen = select(X, y, kernel, n_active=60, first=5)
-    assert chosen.indices.tolist() == indices[:60].tolist()
-    np.testing.assert_allclose(chosen.rmse, rmse[:60], rtol=1e-9)
+    assert_begins(path, select(X, y, kernel, n_active=60, first=5))
 
 
 @pytest.mark.parametrize("criterion", sorted(POINTWISE))
 def test_every_criterion_on_many_rows(problem, criterion):
     X, y, kernel, _ = problem
-    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=80, first=5, criterion=POINTWISE[criterion])
-    chosen = select(X, y, kernel, n_active=80, first=5, criterion=POINTWISE[criterion])
-    assert chosen.indices.tolist() == indices.tolist()
-    np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
+    options = {"n_active": 80, "first": 5, "criterion": POINTWISE[criterion]}
+    assert_begins(reference.one_at_a_time(X, y, kernel, **options), select(X, y, kernel, **options))
+
+
+@pytest.fixture
+def verified(monkeypatch):
+    """Of each block that was verified: its length, the reports of the shards, and whether a guess was wrong."""
+    monkeypatch.setattr(loop, "most_candidates", lambda n: 40)  # so that guesses are poor
+    verify, blocks = loop._verify, []
+
+    def listening(block, reports, dtype):
+        kept, winner = verify(block, reports, dtype)
+        blocks.append((len(block), reports, winner is not None))
+        return kept, winner
+
+    monkeypatch.setattr(loop, "_verify", listening)
+    return blocks
 
 
 @pytest.mark.parametrize("criterion", ["delta", *(campaign(name) for name in sorted(POINTWISE) if name != "delta")])
 @pytest.mark.usefixtures("keep")
-def test_where_guesses_are_poor_shards_say_little(problem, criterion, monkeypatch):
+def test_where_guesses_are_poor_shards_say_little(problem, criterion, verified, monkeypatch):
     X, y, kernel, _ = problem
     monkeypatch.setattr(plan, "SHARD_ROWS", 500)
-    monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
-    verify, said, wrong = loop._verify, [], []
-
-    def listening(block, reports, dtype):
-        kept, winner = verify(block, reports, dtype)
-        said.extend(len(report.rivals.index) / len(block) for report in reports)
-        wrong.append(winner is not None)
-        return kept, winner
-
-    monkeypatch.setattr(loop, "_verify", listening)
-    chosen = select(X, y, kernel, n_active=60, first=5, criterion=POINTWISE[criterion])
-    assert sum(wrong) > 1
-    assert max(said) <= 2  # rows for each pick
-    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=60, first=5, criterion=POINTWISE[criterion])
-    assert chosen.indices.tolist() == indices.tolist()
-    np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
+    options = {"n_active": 60, "first": 5, "criterion": POINTWISE[criterion]}
+    chosen = select(X, y, kernel, **options)
+    assert sum(wrong for *_, wrong in verified) > 1
+    rows_for_each_pick = [len(report.rivals.index) / length for length, reports, _ in verified for report in reports]
+    assert max(rows_for_each_pick) <= 2
+    assert_begins(reference.one_at_a_time(X, y, kernel, **options), chosen)
 
 
 @pytest.mark.parametrize("criterion", sorted(POINTWISE))
 @pytest.mark.parametrize("keep", ["not kept"], indirect=True)
-def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, criterion, keep, monkeypatch):
+def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, criterion, keep, verified, monkeypatch):
     X, y, kernel, _ = problem
     monkeypatch.setattr(plan, "SHARD_ROWS", 1500)
-    monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
-    verify, covariances, wrong, shards = loop._verify, Shard._covariances, [], []
-
-    def listening(block, reports, dtype):
-        kept, winner = verify(block, reports, dtype)
-        wrong.append(winner is not None)
-        return kept, winner
+    covariances, shards = Shard._covariances, []
 
     def counted(shard, block, X=None):
         if X is None:
             shards.append(shard)
         return covariances(shard, block, X)
 
-    monkeypatch.setattr(loop, "_verify", listening)
     monkeypatch.setattr(Shard, "_covariances", counted)
     select(X, y, kernel, n_active=60, first=5, criterion=POINTWISE[criterion])
-    assert sum(wrong) > 1
+    assert sum(wrong for *_, wrong in verified) > 1
     assert len(set(shards)) >= 4
-    assert len(shards) == len(set(shards)) * len(wrong)
+    assert len(shards) == len(set(shards)) * len(verified)
 
 
 @pytest.mark.usefixtures("keep")
@@ -245,11 +241,8 @@ def test_duplicated_rows_go_to_the_lowest_index(monkeypatch):
 def test_several_targets(problem):
     X, y, kernel, _ = problem
     Y = np.column_stack([y, np.cos(3 * X[:, 0]), X[:, 3]])
-    indices, rmse, factor = reference.one_at_a_time(X, Y, kernel, n_active=100, first=5)
-    chosen = select(X, Y, kernel, n_active=100, first=5)
-    assert chosen.indices.tolist() == indices.tolist()
-    np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
-    np.testing.assert_allclose(chosen.factor, factor, atol=1e-9)
+    path = reference.one_at_a_time(X, Y, kernel, n_active=100, first=5)
+    assert_begins(path, select(X, Y, kernel, n_active=100, first=5))
 
 
 def test_permuting_the_rows_permutes_the_picks(problem):
@@ -269,11 +262,9 @@ def test_fewer_rows_are_a_prefix_of_more(problem):
 
 
 def test_going_on_from_given_rows(problem):
-    X, y, kernel, (indices, rmse, factor) = problem
-    chosen = select(X, y, kernel, n_active=150, first=indices[:100])
-    assert chosen.indices.tolist() == indices[:150].tolist()
-    np.testing.assert_allclose(chosen.rmse, rmse[:150], rtol=1e-9)
-    np.testing.assert_allclose(chosen.factor, factor[:150, :150], atol=1e-9)
+    X, y, kernel, path = problem
+    chosen = select(X, y, kernel, n_active=150, first=path[0][:100])
+    assert_begins(path, chosen)
     assert np.isnan(chosen.scores[:100]).all()
     assert np.isfinite(chosen.scores[100:]).all()
 
@@ -327,22 +318,18 @@ def test_all_rows_the_same():
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
-def test_scales(problem, scale):
+def test_units_and_offsets(problem, scale):
     X, y, kernel, (indices, rmse, _) = problem
     scaled = kernel.clone_with_theta(kernel.theta)
     scaled.set_params(k1__k2__length_scale=np.asarray(kernel.k1.k2.length_scale) * scale)
-    chosen = select(X * scale, y, scaled, n_active=50, first=5)
-    assert chosen.indices.tolist() == indices[:50].tolist()
     louder = ConstantKernel(scale**2) * kernel
-    chosen = select(X, y * scale, louder, n_active=50, first=5)
-    assert chosen.indices.tolist() == indices[:50].tolist()
-    np.testing.assert_allclose(chosen.rmse, rmse[:50] * scale, rtol=1e-8)
-
-
-def test_offset(problem):
-    X, y, kernel, (indices, _, _) = problem
-    chosen = select(X + 1e5, y, kernel, n_active=50, first=5)
-    assert chosen.indices.tolist() == indices[:50].tolist()
+    chosen = [
+        select(rows, targets, units, n_active=50, first=5)
+        for rows, targets, units in ((X * scale, y, scaled), (X + 1e5, y, kernel), (X, y * scale, louder))
+    ]
+    for one in chosen:
+        assert one.indices.tolist() == indices[:50].tolist()
+    np.testing.assert_allclose(chosen[-1].rmse, rmse[:50] * scale, rtol=1e-8)
 
 
 def test_float32(problem):
@@ -371,20 +358,14 @@ class Sliced:
         return part
 
 
-def test_array_likes_are_read_by_slices(problem, monkeypatch):
-    X, y, kernel, (indices, _, _) = problem
+def test_array_likes_are_read_by_slices(problem, monkeypatch, tmp_path):
+    X, y, kernel, path = problem
     monkeypatch.setattr(plan, "SHARD_ROWS", 1000)
     sliced = Sliced(X)
-    chosen = select(sliced, y, kernel, n_active=60, first=5)
-    assert chosen.indices.tolist() == indices[:60].tolist()
-    assert sliced.largest <= 4096 < len(X)
-
-
-def test_memory_map(problem, tmp_path):
-    X, y, kernel, (indices, _, _) = problem
     np.save(tmp_path / "X.npy", X)
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert select(mapped, y, kernel, n_active=60, first=5).indices.tolist() == indices[:60].tolist()
+    for rows in (sliced, np.load(tmp_path / "X.npy", mmap_mode="r")):
+        assert_begins(path, select(rows, y, kernel, n_active=60, first=5))
+    assert sliced.largest <= 4096 < len(X)
 
 
 # --- progress, interruption, jitter ---
@@ -398,43 +379,33 @@ def test_callback_sees_every_stage(problem):
     np.testing.assert_allclose([value for _, value in stages], rmse[:40], rtol=1e-9)
 
 
-def test_interrupt_leaves_a_valid_selection(problem):
-    X, y, kernel, (indices, rmse, factor) = problem
+@pytest.mark.parametrize("where", ["in a callback", "outside"])
+def test_an_interrupt_leaves_a_valid_selection(problem, where):
+    if where == "outside" and threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals need the main thread")
+    X, y, kernel, path = problem
 
     def press_ctrl_c(stage):
-        if stage.t == 30:
+        if stage.t == 30 and where == "in a callback":
             raise KeyboardInterrupt
-
-    with pytest.raises(SelectionInterrupted) as caught:
-        select(X, y, kernel, n_active=200, first=5, callback=press_ctrl_c)
-    chosen = caught.value.selection
-    t = len(chosen)
-    assert 30 <= t < 200
-    assert chosen.stop_reason == "interrupted"
-    assert chosen.indices.tolist() == indices[:t].tolist()
-    np.testing.assert_allclose(chosen.rmse, rmse[:t], rtol=1e-9)
-    np.testing.assert_allclose(chosen.factor, factor[:t, :t], atol=1e-9)
-
-
-@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals need the main thread")
-def test_ctrl_c_from_outside(problem):
-    X, y, kernel, (indices, _, _) = problem
-
-    def arm(stage):  # rows are being chosen, and will be for much longer than that
-        if stage.t == 30:
+        if stage.t == 30:  # rows are being chosen, and will be for much longer than that
             signal.setitimer(signal.ITIMER_REAL, 0.02)
 
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with pytest.raises(SelectionInterrupted) as caught:
-            select(X, y, kernel, n_active=1500, first=5, callback=arm)
+            select(X, y, kernel, n_active=1500, first=5, callback=press_ctrl_c)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     chosen = caught.value.selection
-    assert 30 <= len(chosen) < 1500
-    count = min(len(chosen), len(indices))
-    assert chosen.indices[:count].tolist() == indices[:count].tolist()
+    assert chosen.stop_reason == "interrupted"
+    m = len(chosen)
+    assert 30 <= m < 1500
+    assert len(chosen.rmse) == len(chosen.factor) == m
+    if m <= 250:
+        assert_begins(path, chosen)
+    assert chosen.indices[:250].tolist() == path[0][:m].tolist()
 
 
 class Indefinite(RBF):
@@ -462,29 +433,25 @@ def test_stops_at_the_stage_that_the_rule_names(problem):
         assert (len(chosen), chosen.stop_reason) == (stage, "tol")
 
 
-def test_target_rmse_and_time_limit(problem):
+class Every(stopping.Rule):
+    """Stops at multiples of a number of rows."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def check(self, stage):
+        return None if stage.t % self.number else f"every {self.number}"
+
+
+def test_other_rules_and_rules_that_are_combined(problem):
     X, y, kernel, (_, rmse, _) = problem
-    target = float(rmse[:70].min())
-    chosen = select(X, y, kernel, n_active=250, first=5, stop=stopping.TargetRMSE(target * (1 + 1e-9)))
-    assert (len(chosen), chosen.stop_reason) == (int(rmse[:70].argmin()) + 1, "target_rmse")
-    chosen = select(X, y, kernel, n_active=250, first=5, time_limit=0)
-    assert (len(chosen), chosen.stop_reason) == (1, "time_limit")
-
-
-def test_rules_combine(problem):
-    X, y, kernel, _ = problem
-
-    class Even(stopping.Rule):
-        def check(self, stage):
-            return "even" if stage.t % 2 == 0 else None
-
-    class Third(stopping.Rule):
-        def check(self, stage):
-            return "third" if stage.t % 3 == 0 else None
-
-    both = select(X, y, kernel, n_active=50, first=5, stop=Even() & Third())
-    assert (len(both), both.stop_reason) == (6, "even and third")
-    either = select(X, y, kernel, n_active=50, first=5, stop=Third() | Even())
-    assert (len(either), either.stop_reason) == (2, "even")
-    later = select(X, y, kernel, n_active=50, first=[5, 6, 7, 8, 9], stop=Even())
-    assert len(later) == 6
+    best, two, three = int(rmse[:70].argmin()), Every(2), Every(3)
+    for options, length, reason in (
+        ({"stop": stopping.TargetRMSE(rmse[best] * (1 + 1e-9))}, best + 1, "target_rmse"),
+        ({"time_limit": 0}, 1, "time_limit"),
+        ({"stop": two & three}, 6, "every 2 and every 3"),
+        ({"stop": three | two}, 2, "every 2"),
+        ({"stop": two, "first": [5, 6, 7, 8, 9]}, 6, "every 2"),
+    ):
+        chosen = select(X, y, kernel, **{"n_active": 250, "first": 5, **options})
+        assert (len(chosen), chosen.stop_reason) == (length, reason)
