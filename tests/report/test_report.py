@@ -246,13 +246,14 @@ def test_rows_of_the_fit_are_judged_as_new_rows_would_be(skewed, heavy, name):
 def test_a_rows_own_error_is_no_part_of_its_width(skewed):
     material = gather(skewed["sod"])
     posterior = material.posterior
-    place = int(np.flatnonzero(posterior.scale.counts == 1)[0])
-    sums = posterior.scale.shape.sums.copy()
+    near = posterior.scale.nearby
+    place = int(np.flatnonzero(near.counts == 1)[0])
+    sums = near.sums.copy()
     sums[place] *= 1000
-    scale = replace(posterior.scale, shape=replace(posterior.scale.shape, sums=sums))
+    scale = replace(posterior.scale, nearby=replace(near, sums=sums))
     changed = replace(material, fitted=replace(material.fitted, posterior=replace(posterior, scale=scale)))
     before, after = (predict(part, material.pool).width[:, 0] for part in (material, changed))
-    (own,) = np.flatnonzero((scale.X[place] == material.pool.X).all(axis=1))
+    (own,) = np.flatnonzero((near.X[place] == material.pool.X).all(axis=1))
     assert after[own] == before[own]
     assert (after > 1.5 * before).sum() >= 4  # of the rows near by
 
