@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import e, log, pi
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..core.types import Floats, Indices, Mask
 from ..kernels import CompiledKernel, compile_kernel, robust_spread
 from ..kernels.jitter import NoiseFloor
 from ..posteriors.far import beyond_box, novelty_of
-from ..posteriors.shape import LeftTogether, density_of_t
+from ..posteriors.shape import LeftTogether
 from ..selection.rows import Rows, noise_alone
 from .climb import climb
 from .likelihood import Plausibility
@@ -180,24 +179,6 @@ class Holes:
             found = threaded_map(lambda task: self._predicted(kernel, *task), self.tasks)
         parts = [part for part in found if part is not None]
         return LeftTogether.joined(parts) if parts else None
-
-    def density(self, kernel: CompiledKernel) -> float:
-        """The mean log density of rows in holes, the mean over the sizes of holes; with a width for each size.
-
-        It is the mean of that by Student's t and of that by a Gaussian with one variance for all, as kernels are judged
-        by rows that are left out alone (`ByNeighbours.judge`).
-        """
-        found = self.left_out(kernel)
-        if found is None:
-            return -np.inf
-        sizes = np.array([hole.size for _, hole, _, _ in self.tasks])[found.hole]
-        densities = []
-        for size in np.unique(sizes):
-            here = sizes == size
-            error, std = found.error[here], np.sqrt(np.maximum(found.variance[here], TINY))
-            square = max(float(np.mean(np.square(error))), TINY)
-            densities.append(0.5 * (density_of_t(error, std) - 0.5 * log(2 * pi * e * square)))
-        return float(np.mean(densities))
 
     def _predicted(
         self, kernel: CompiledKernel, number: int, hole: Hole, judged: Indices, seed: int

@@ -320,22 +320,6 @@ class Scale:
         )
 
 
-def calibrated_std(kernel: CompiledKernel, X: Floats, error: Floats, variance: Floats) -> Floats:
-    """Standard deviations of leave-one-out errors as predictions will have them, that of each row by the others.
-
-    Parameters
-    ----------
-    kernel : CompiledKernel
-        Says which rows are near each other.
-    X, error, variance : arrays of shape (rows, d), (rows, q) and (rows,)
-        The rows, their errors, and the variances that the process predicts for them, noise included.
-    """
-    rows = LeftOut(X, error, variance, variance, np.zeros(len(X)))
-    places = Scale.places_of(kernel, X)
-    scale = Scale.learn(rows, places)
-    return scale._bars(scale._left_out(rows, places))[0] if scale.widths else np.sqrt(variance)
-
-
 def shares_inside(pit: Floats) -> tuple[float, ...]:
     """The share of cumulative probabilities, of any shape, in the central interval of each of `COVERAGES`.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import e, log, pi
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ RIDGE, LEVEL_RIDGE = 1.0, 4.0
 FAR, MIDDLE, GROWTH, TYPICAL_GROWTH = 0.5, 1.0, 2.0, 0.1
 GROWTHS = (1e-8, 1e2)  # the least and the largest growth
 CAUTION = 0.5  # standard deviations above what is likeliest, at which `far` and `middle` are taken
-END_CAUTION = 1.2  # the same for `growth`: what lies beyond the ends has been seen a few times only
+END_CAUTION = 1.4  # the same for `growth`: what lies beyond the ends has been seen a few times only
 DEGREES = (4, 8, 16, 32)  # of the Bernstein polynomials that are tried
 ROWS_PER_DEGREE = 25  # errors that a degree needs at least: with fewer, intervals of new rows were too narrow
 SMOOTH = 2.0  # their prior, that all weights are equal, counts for SMOOTH sqrt(degree) rows
@@ -361,23 +362,24 @@ class Regression(NamedTuple):
         return float(value), np.concatenate([[nu * (self.weight @ by_nu)], by_slope, by_end])
 
 
-def density_of_t(error: Floats, std: Floats) -> float:
-    """The mean log density of errors by Student's t, whose width is proportional to their standard deviations.
+def density_of(error: Floats, std: Floats) -> float:
+    """The mean of two log densities of errors: by Student's t, and by a Gaussian with one variance for all.
 
-    The t is fitted to the errors, so that a few large ones do not decide.
+    The t has widths proportional to the standard deviations, and is fitted to the errors, so that a few large ones do
+    not decide. Without the other, which is minus the logarithm of the RMSE, a model that knows well where it errs could
+    be taken for one that errs less.
 
     Parameters
     ----------
     error, std : arrays of shape (rows, q) and (rows,)
     """
-    errors, log_std = error.T.ravel(), np.tile(np.log(std), error.shape[1])
-    n = len(errors)
+    errors, log_std, n = error.T.ravel(), np.tile(np.log(std), error.shape[1]), error.size
+    square = float(np.mean(np.square(error)))
+    if not square:
+        return float(-np.mean(log_std)) - 0.5 * log(2 * pi)
     level = np.log(max(float(np.median(np.abs(errors) * np.exp(-log_std))), TINY))
-    if not np.any(errors):
-        return float(-np.mean(log_std) - 0.5 * np.log(2 * np.pi))
-    regression = Regression(np.ones((n, 1)), log_std + level, np.empty((n, 0)), errors, np.ones(n), np.zeros(1))
-    theta = regression.solve()[0]
-    return -regression.cost(theta)[0] / n
+    t = Regression(np.ones((n, 1)), log_std + level, np.empty((n, 0)), errors, np.ones(n), np.zeros(1))
+    return 0.5 * (-t.cost(t.solve()[0])[0] / n - 0.5 * log(2 * pi * e * max(square, TINY)))
 
 
 def _polynomial(u: Floats) -> tuple[Floats, float]:

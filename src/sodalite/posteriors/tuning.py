@@ -15,7 +15,7 @@ import numpy as np
 from ..core.types import Floats, Indices
 from .base import N_SOME, Evidence, Prediction
 from .calibration import log_densities
-from .shape import density_of_t
+from .shape import density_of
 from .shared import LEAST_ROWS, RATIO, affordable_cell, blended, work_of
 
 if TYPE_CHECKING:
@@ -145,11 +145,11 @@ def _judged(errors: Floats, variances: Floats, calibrate: bool) -> tuple[list[fl
     """Mean log density and RMSE of the leave-one-out predictions of several models.
 
     Errors are of shape (models, rows, q), variances (models, rows). Densities, in nats per row and target, are those of
-    Student's t if error bars are to be calibrated, and of the process if not.
+    `density_of` if error bars are to be calibrated, and of the process if not.
     """
     models = list(zip(errors, variances, strict=True))
     if calibrate:
-        densities = [density_of_t(error, np.sqrt(variance)) for error, variance in models]
+        densities = [density_of(error, np.sqrt(variance)) for error, variance in models]
     else:
         densities = [float(log_densities(*each).mean()) for each in models]
     return densities, [float(np.sqrt(np.mean(np.square(error)))) for error in errors]
