@@ -57,6 +57,11 @@ class Hole(NamedTuple):
         """Whether the outermost rows of an input are in it."""
         return self.size == -2
 
+    @property
+    def is_value(self) -> bool:
+        """Whether its rows share a value of an input."""
+        return self.size == -1
+
     def has(self, X: Floats) -> Mask:
         """Which rows of X are in it."""
         return np.asarray(((self.low <= X) & (self.high >= X)).all(axis=1))
