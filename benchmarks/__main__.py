@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 
 BENCHMARKS = {
+    "ablation": "what each stage of the error bars is worth; --help for options",
     "ahead": "steps ahead in series, beside last value, season and exponential smoothing; --help for options",
     "limits": "whether the fit command keeps to its time limit; --help for options",
     "likelihood": "one likelihood and its gradient, against scikit-learn's",
@@ -42,7 +43,7 @@ BENCHMARKS = {
 }
 
 WITH_OPTIONS = (
-    *("ahead", "calibration", "catalogue", "fit", "gaps", "holes", "limits"),
+    *("ablation", "ahead", "calibration", "catalogue", "fit", "gaps", "holes", "limits"),
     *("local", "means", "ordinary", "peers", "sure", "tables"),
 )
 

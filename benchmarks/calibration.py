@@ -16,8 +16,7 @@ import numpy as np
 
 from sodalite import GreedyGPRegressor
 from sodalite.metrics import nlpd, rmse
-from sodalite.posteriors.calibration import COVERAGES, shares_inside
-from sodalite.posteriors.shape import Shape
+from sodalite.posteriors.calibration import COVERAGES, Scale, shares_inside
 
 from .common import load, run_sets, seconds
 
@@ -58,11 +57,11 @@ class Result:
         return max(abs(share - level) for share, level in zip(self.shares, COVERAGES, strict=True))
 
 
-class TimedShape:
-    """Takes the time that all calls of `Shape.learn` take together, while it is in use."""
+class TimedScale:
+    """Takes the time that all calls of `Scale.learn` take together, while it is in use."""
 
-    def __enter__(self) -> TimedShape:
-        self.seconds, self.learn = 0.0, Shape.learn
+    def __enter__(self) -> TimedScale:
+        self.seconds, self.learn = 0.0, Scale.learn
 
         def timed(*arguments, **options):
             begin = perf_counter()
@@ -70,11 +69,11 @@ class TimedShape:
             self.seconds += perf_counter() - begin
             return found
 
-        Shape.learn = timed
+        Scale.learn = timed
         return self
 
     def __exit__(self, *error: object) -> None:
-        Shape.learn = self.learn
+        Scale.learn = self.learn
 
 
 def measure(name: str) -> Result | None:
@@ -82,7 +81,7 @@ def measure(name: str) -> Result | None:
     if data is None:
         return None
     X, y, X_test, y_test = data
-    with TimedShape() as timed:
+    with TimedScale() as timed:
         begin = perf_counter()
         model = GreedyGPRegressor(random_state=0).fit(X, y)
         took = perf_counter() - begin

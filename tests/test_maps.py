@@ -238,7 +238,7 @@ def test_the_examples_for_contributors_run():
     plain.fit(X, y, first=own.active_indices_)
     (mean, std), (same, less) = (model.predict(X[:20], return_std=True) for model in (own, plain))
     assert_allclose(mean, same)
-    assert np.all(std > less)
+    assert abs(np.log(std / less).mean()) < 0.2  # calibration makes up for twice the variance
     twice, once = (model.posterior_.predict(X[:20]).variance for model in (own, plain))
     assert_allclose(twice, 2 * once)
 

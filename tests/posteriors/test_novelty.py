@@ -13,8 +13,7 @@ import sodalite
 from helpers import POSTERIORS, campaign
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Subset
-from sodalite.posteriors.far import Far, LeftTogether, novelty_of, outside
-from sodalite.posteriors.predictive import Standard
+from sodalite.posteriors.far import novelty_of, outside
 from sodalite.report.words import TargetSummary, bars_of
 
 QUICK = {"hyperparameters": "fixed", "random_state": 0}
@@ -74,8 +73,9 @@ def assert_honest(model, X, y, directions=3, seed=0):
             assert 0.999 * y.std() <= std[-1] <= 2.02 * max(prior, y.std())
         else:
             assert_allclose(std[-1], prior, rtol=0.1)
-        # The tolerance is for other rows that become the nearest on the way.
-        assert np.all(std >= 0.6 * np.minimum(np.maximum.accumulate(std), std[-1]))
+        # The tolerance is for other rows that become the nearest on the way. Growth beyond the ends comes on top.
+        nothing_known = min(std[-1], max(prior, y.std()))
+        assert np.all(std >= 0.6 * np.minimum(np.maximum.accumulate(std), nothing_known))
 
 
 # The standard deviation
@@ -96,7 +96,7 @@ def test_the_scale_of_the_nearest_rows_is_not_carried_outward(two_halves):
     models, _, y = two_halves
     T = np.array([[-100.0], [-50.0], [60.0], [100.0]])
     std = models[True].predict(T, return_std=True)[1]
-    assert models[True].posterior_.scale.near is not None
+    assert models[True].posterior_.scale.nearby is not None
     assert std.min() > y.std()
     assert std.max() < 2 * std.min()  # on both sides, though the noise of the rows near by is a tenth on one
 
@@ -105,10 +105,6 @@ def test_inside_the_data_the_scale_is_still_that_of_the_rows_near_by(two_halves)
     models, _, _ = two_halves
     std = models[True].predict([[2.0], [8.0]], return_std=True)[1]
     assert_allclose(std, [1.0, 0.1], rtol=0.7)  # a little is drawn to the mean of all
-    posterior = models[True].posterior_
-    T = np.linspace(0.5, 9.5, 50)[:, None]
-    variance = replace(posterior, scale=None).mean_and_variance(T, noisy=True)[1]
-    assert_allclose(posterior.mean_and_variance(T, noisy=True)[1], variance * posterior.scale(T), rtol=0.05)
 
 
 def test_a_car_a_hundred_times_as_heavy():
@@ -193,52 +189,6 @@ def test_rows_that_join_later_raise_the_floor():
 
 
 # From near to far
-
-
-def away_from(far=0.0, middle=0.0, edge=0.05, floor=1.0, growth=0.0):
-    """How error bars change away from rows between 0 and 1."""
-    return Far(floor, np.zeros(1), np.ones(1), edge, np.full((1, 2), growth), far, middle)
-
-
-def test_error_bars_go_from_those_near_by_to_those_of_no_data():
-    novelty = np.linspace(0, 1, 50)
-    for near, far in ((-1.0, 0.3), (2.0, 0.5), (0.0, 0.0)):
-        for noise in (0.01, 0.3, 3.0):  # of an observation, beside what grows from nothing to the whole prior
-            s, prior = np.sqrt(noise + 2 * novelty), np.full(50, noise + 2)
-            found = away_from(far, floor=0.0).std(np.full(50, near), s, novelty, prior)
-            assert_allclose(found[[0, 2, -1]], s[[0, 2, -1]] * np.exp([near, near, far]))
-            beyond = found[novelty > 0.05]
-            assert np.all(np.diff(beyond) * (beyond[-1] - beyond[0]) >= -1e-12)
-    least = away_from(-3.0, floor=8.0).std(np.zeros(1), np.sqrt([2.0]), np.ones(1), np.full(1, 2.0))
-    assert_allclose(np.square(least), 8)  # no less than the spread of the targets
-
-
-def left_together(error, novelty, beyond, rows_of_a_hole=4):
-    """Rows that were left out together, with a variance of 1."""
-    n = len(error)
-    beyond = np.stack([np.zeros((n, 1)), np.broadcast_to(beyond, n)[:, None]], axis=2)
-    X, hole = np.full((n, 1), 0.5), np.arange(n) // rows_of_a_hole
-    return LeftTogether(X, error[:, None], np.ones(n), np.broadcast_to(novelty, n), beyond, hole)
-
-
-@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
-def test_rows_in_holes_tell_how_wide_errors_are_where_little_is_known(factor):
-    error = factor * np.random.default_rng(0).normal(size=800)
-    found = away_from(floor=1e-9).learnt(
-        left_together(error, 0.999, 0.0), np.zeros(800), np.ones(800), [(Standard(1000.0), 1.0)]
-    )
-    assert_allclose(np.exp(found.far), factor, rtol=0.15)
-
-
-@pytest.mark.parametrize("growth", [1e-4, 0.3, 20.0])
-def test_the_outermost_rows_tell_how_errors_grow_beyond_the_ends(growth):
-    known, beyond = away_from(growth=growth), np.repeat(np.linspace(0.05, 0.5, 200), 4)
-    added = known.added(known.beyond(1 + beyond[:, None]))
-    error = np.sqrt(0.01 + added) * np.random.default_rng(0).normal(size=800)
-    rows = replace(left_together(error, 0.01, beyond), variance=np.full(800, 0.01))
-    found = known.learnt(rows, np.zeros(800), np.ones(800), [(Standard(1000.0), 1.0)])
-    assert_allclose(np.log(found.growth[0, 1]), np.log(growth), atol=5 if growth < 1e-3 else 0.5)
-    assert found.novelty(np.zeros(3), np.array([[0.5], [1.0], [9.0]])).round(3).tolist() == [0, 0, 1]
 
 
 def test_what_is_outside():
@@ -339,7 +289,7 @@ def test_where_the_kernel_has_hardly_any_noise_what_is_said_is_what_predictions_
     T = generator.uniform(0, 10, (600, 1))
     off = np.sqrt(np.square(model.predict(T) - np.sin(T[:, 0]) - 0.24 * generator.normal(size=600)).mean())
     assert_allclose(words.std, off, rtol=0.3)
-    assert_allclose(words.noise_std, 0.24, rtol=0.3)  # calibration has found what the kernel has not
+    assert posterior == "local" or abs(words.noise_std - 0.24) < 0.07
 
 
 @pytest.mark.parametrize("posterior", POSTERIORS)

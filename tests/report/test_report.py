@@ -160,7 +160,8 @@ def test_a_projected_row_is_predicted_as_if_it_had_not_been_there(models, rows, 
     X, _y = rows
     model = models[name]
     material = gather(model)
-    found = predict(material, material.pool)
+    plain = replace(material.fitted, posterior=replace(material.posterior, scale=None))  # as the process has it
+    found = predict(replace(material, fitted=plain), material.pool)
     rest = np.setdiff1d(np.arange(120), model.active_indices_)
     for row in rest[:4]:
         others = np.setdiff1d(np.arange(120), [row])
@@ -246,13 +247,14 @@ def test_rows_of_the_fit_are_judged_as_new_rows_would_be(skewed, heavy, name):
 def test_a_rows_own_error_is_no_part_of_its_width(skewed):
     material = gather(skewed["sod"])
     posterior = material.posterior
-    place = int(np.flatnonzero(posterior.scale.counts == 1)[0])
-    sums = posterior.scale.shape.sums.copy()
+    near = posterior.scale.nearby
+    place = int(np.flatnonzero(near.counts == 1)[0])
+    sums = near.sums.copy()
     sums[place] *= 1000
-    scale = replace(posterior.scale, shape=replace(posterior.scale.shape, sums=sums))
+    scale = replace(posterior.scale, nearby=replace(near, sums=sums))
     changed = replace(material, fitted=replace(material.fitted, posterior=replace(posterior, scale=scale)))
     before, after = (predict(part, material.pool).width[:, 0] for part in (material, changed))
-    (own,) = np.flatnonzero((scale.X[place] == material.pool.X).all(axis=1))
+    (own,) = np.flatnonzero((near.X[place] == material.pool.X).all(axis=1))
     assert after[own] == before[own]
     assert (after > 1.5 * before).sum() >= 4  # of the rows near by
 
@@ -461,14 +463,14 @@ def test_the_last_stage_and_the_finished_model_are_predictions():
     X, y = data(d=1)
     model = fitted(X, y, RBF(1.0) + WhiteKernel(0.05), posterior="sod")
     view = make_report(model).view
-    mean, std = model.predict(view.axes[0][:, None], return_std=True)
+    mean = model.predict(view.axes[0][:, None])
     np.testing.assert_allclose(view.mean[-1], mean)
     np.testing.assert_allclose(view.mean[-2], mean, rtol=1e-6)
-    # The stages are Gaussian, and those of the process; away from the rows, the finished model has its own error bars.
-    near = model.novelty(view.axes[0][:, None]) <= model.posterior_.scale.far.edge
-    assert near.sum() > len(near) / 2
-    np.testing.assert_allclose((view.upper[-2] - mean)[near], 1.959964 * std[near], rtol=1e-5)
-    np.testing.assert_allclose((mean - view.lower[-2])[near], 1.959964 * std[near], rtol=1e-5)
+    # The stages are Gaussian, and those of the process; the finished model has its own error bars.
+    plain = replace(model.posterior_, scale=None).mean_and_variance(view.axes[0][:, None], noisy=True)[1]
+    width = 1.959964 * model.y_std_[0] * np.sqrt(plain)
+    np.testing.assert_allclose(view.upper[-2] - mean, width, rtol=1e-5)
+    np.testing.assert_allclose(mean - view.lower[-2], width, rtol=1e-5)
     interval = model.predict_interval(view.axes[0][:, None])
     np.testing.assert_allclose(np.stack([view.lower[-1], view.upper[-1]]), interval)
     assert view.axes[0][0] < X.min() < X.max() < view.axes[0][-1]

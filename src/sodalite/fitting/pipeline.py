@@ -40,8 +40,8 @@ from ..kernels import (
 from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Judging, Local, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, compared_with_simple_models
-from ..posteriors.far import LeftTogether
 from ..posteriors.floor import warn_of_floor
+from ..posteriors.shape import LeftTogether
 from ..selection.checkpoint import Checkpoint, Record, check_checkpoint, open_checkpoint
 from ..selection.grow import check_first, grow, take_all
 from ..selection.loop import Selection

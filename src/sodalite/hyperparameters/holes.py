@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import e, log, pi
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, lapack
 
 from ..core.threads import one_blas_thread, threaded_map
-from ..core.types import Floats, Indices
+from ..core.types import Floats, Indices, Mask
 from ..kernels import CompiledKernel, compile_kernel, robust_spread
 from ..kernels.jitter import NoiseFloor
-from ..posteriors.far import LeftTogether, beyond_box, novelty_of
-from ..posteriors.shape import density_of_t
+from ..posteriors.far import beyond_box, novelty_of
+from ..posteriors.shape import LeftTogether
 from ..selection.rows import Rows, noise_alone
 from .climb import climb
 from .likelihood import Plausibility
@@ -29,9 +28,10 @@ from .likelihood import Plausibility
 TINY = float(np.finfo(np.float64).tiny)
 FEWEST = 8  # rows below which none are left out together
 MOST_ROWS = 8000  # rows in which holes are made; of more rows, a random sample
-HOLES, SMALLEST, LARGEST = 32, 2, 0.12  # holes, the rows of the smallest and the share of rows of the largest ones
-N_SIZES = 4  # sizes of holes
-ENDS = (0.05, 0.1, 0.2, 0.3)  # shares of the rows that are left out beyond a quantile of one input
+PER_SIZE, N_SIZES = 8, 4  # holes of each size, and sizes
+SMALLEST, LARGEST = 2, 0.08  # rows of the smallest holes, and the share of the rows of the largest ones, at least
+FEWEST_LEVELS, ROWS_A_LEVEL = 4, 4  # values of an input, and rows that share one, from which on values are left out
+ENDS = (0.05, 0.1, 0.2, 0.3, 0.45, 0.6)  # shares of the rows that are left out beyond a quantile of one input
 WIDE_ENDS = (0.1, 0.3)  # the same, of several inputs
 MOST_INPUTS = 8  # inputs whose ends are left out, drawn at random of more
 FEWEST_VALUES = 8  # different values of an input below which it has no ends
@@ -43,11 +43,28 @@ REFIT_ROWS, REFIT_STEPS = 200, 8  # rows and steps of that climb
 
 
 class Hole(NamedTuple):
-    """Rows that are left out together."""
+    """A box of inputs, all rows in which are left out together."""
 
-    rows: Indices
-    is_end: bool
-    """Whether they are the outermost rows of an input."""
+    low: Floats
+    """Of shape (d,)."""
+    high: Floats
+    """Of shape (d,)."""
+    size: int
+    """The number of its size among those of holes; -1 for a value that rows share, and -2 for an end."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the outermost rows of an input are in it."""
+        return self.size == -2
+
+    @property
+    def is_value(self) -> bool:
+        """Whether its rows share a value of an input."""
+        return self.size == -1
+
+    def has(self, X: Floats) -> Mask:
+        """Which rows of X are in it."""
+        return np.asarray(((self.low <= X) & (self.high >= X)).all(axis=1))
 
 
 @dataclass(frozen=True)
@@ -81,22 +98,39 @@ class Sample:
         return cls(np.asarray(block.X, dtype=np.float64), block.y, alpha, np.searchsorted(which, far))
 
     def holes(self, generator: np.random.Generator) -> Iterator[Hole]:
-        """Yield holes of several sizes around random rows, then the outermost rows of inputs."""
-        Z = self.X / robust_spread(self.X)
-        n, d = Z.shape
+        """Yield holes of several sizes around random rows, values that rows share, and the ends of inputs."""
+        X, spread = self.X, robust_spread(self.X)
+        n, d = X.shape
+        everything = np.full(d, np.inf)
         sizes = np.unique(np.geomspace(SMALLEST, max(LARGEST * n, SMALLEST), N_SIZES).astype(int))
-        for size in sizes.tolist():
-            for centre in generator.choice(n, min(HOLES // N_SIZES, n), replace=False):
-                yield Hole(np.argsort(np.square(Z - Z[centre]).sum(axis=1))[:size], False)
-        columns = [j for j in range(d) if len(np.unique(Z[:, j])) >= FEWEST_VALUES]
+        for number, size in enumerate(sizes.tolist()):
+            for centre in generator.choice(n, min(PER_SIZE, n), replace=False):
+                reach = _reach(np.abs((X - X[centre]) / spread).max(axis=1), size) * spread
+                yield Hole(X[centre] - reach, X[centre] + reach, number)
+        values = [np.unique(column) for column in X.T]
+        shared = [j for j in range(d) if FEWEST_LEVELS <= len(values[j]) <= n / ROWS_A_LEVEL]
+        for j in generator.choice(shared, PER_SIZE) if shared else ():
+            here, value = np.arange(d) == j, generator.choice(values[j])
+            yield Hole(np.where(here, value, -everything), np.where(here, value, everything), -1)
+        columns = [j for j in range(d) if len(values[j]) >= FEWEST_VALUES]
         for j in generator.permutation(columns)[:MOST_INPUTS]:
+            here = np.arange(d) == j
             for share in ENDS if d == 1 else WIDE_ENDS:
-                low, high = np.quantile(Z[:, j], (share, 1 - share))
-                yield from (
-                    Hole(rows, True)
-                    for rows in (np.flatnonzero(Z[:, j] < low), np.flatnonzero(Z[:, j] > high))
-                    if len(rows)
-                )
+                low, high = np.quantile(X[:, j], (share, 1 - share))
+                yield Hole(-everything, np.where(here, np.nextafter(low, -np.inf), everything), -2)
+                yield Hole(np.where(here, np.nextafter(high, np.inf), -everything), everything, -2)
+
+
+def _reach(distance: Floats, size: int) -> float:
+    """The radius of a hole of `size` rows, or up to twice as many and two: where the next row is by far the farthest.
+
+    Rows that are much closer to each other than to others, as copies with errors in common, are left out together.
+    """
+    order = np.sort(distance)
+    inner, outer = order[size - 1 : 2 * size + 2], order[size : 2 * size + 3]
+    inner = inner[: len(outer)]
+    at = int(np.argmax(outer / np.maximum(inner, TINY)))
+    return float(0.5 * (inner[at] + outer[at]))
 
 
 class Holes:
@@ -128,54 +162,44 @@ class Holes:
         self.tasks: list[tuple[int, Hole, Indices, int]] = []
         if len(self.sample.X) < FEWEST:
             return
-        for number, hole in enumerate(self.sample.holes(generator)):
-            judged = generator.permutation(hole.rows)[: PER_END if hole.is_end else PER_HOLE]
-            self.tasks.append((number, hole, judged, int(generator.integers(2**32))))
+        for hole in self.sample.holes(generator):
+            inside = np.flatnonzero(hole.has(self.sample.X))
+            if 0 < len(inside) < len(self.sample.X) - 1:
+                judged = self._judged(hole, generator.permutation(inside))
+                self.tasks.append((len(self.tasks), hole, judged, int(generator.integers(2**32))))
+
+    def _judged(self, hole: Hole, inside: Indices) -> Indices:
+        """Some of the rows in a hole, in random order; at an end more of those close to the other rows."""
+        if not hole.is_end:
+            return inside[:PER_HOLE]
+        j = int(np.flatnonzero(np.isfinite(hole.low) | np.isfinite(hole.high))[0])
+        outwards = 1 if np.isfinite(hole.low[j]) else -1
+        ranks = np.unique(np.geomspace(1, len(inside), PER_END).astype(int)) - 1
+        order = np.argsort(outwards * self.sample.X[inside, j], kind="stable")
+        return np.asarray(inside[order[ranks]])
 
     def left_out(self, kernel: CompiledKernel) -> LeftTogether | None:
         """Predictions of rows that are left out together; None if there are too few rows."""
         with one_blas_thread():
             found = threaded_map(lambda task: self._predicted(kernel, *task), self.tasks)
         parts = [part for part in found if part is not None]
-        if not parts:
-            return None
-        names = LeftTogether.__dataclass_fields__
-        return LeftTogether(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-    def density(self, kernel: CompiledKernel) -> float:
-        """The mean log density of rows in holes, the mean over the sizes of holes; with a width for each size.
-
-        It is the mean of that by Student's t and of that by a Gaussian with one variance for all, as kernels are judged
-        by rows that are left out alone (`ByNeighbours.judge`).
-        """
-        found = self.left_out(kernel)
-        if found is None:
-            return -np.inf
-        sizes = np.array([-1 if hole.is_end else len(hole.rows) for _, hole, _, _ in self.tasks])[found.hole]
-        densities = []
-        for size in np.unique(sizes):
-            here = sizes == size
-            error, std = found.error[here], np.sqrt(np.maximum(found.variance[here], TINY))
-            square = max(float(np.mean(np.square(error))), TINY)
-            densities.append(0.5 * (density_of_t(error, std) - 0.5 * log(2 * pi * e * square)))
-        return float(np.mean(densities))
+        return LeftTogether.joined(parts) if parts else None
 
     def _predicted(
         self, kernel: CompiledKernel, number: int, hole: Hole, judged: Indices, seed: int
     ) -> LeftTogether | None:
         """Predictions of rows in a hole from rows outside; None if there are hardly any, or none by this kernel."""
         sample = self.sample
-        outside = np.delete(np.arange(len(sample.X)), hole.rows)
-        if len(outside) < 2:
-            return None
+        outside = np.flatnonzero(~hole.has(sample.X))
         known = _known(kernel, sample, outside, judged, self.by_neighbours)
         if hole.is_end and self.refits:
             kernel = _found_again(kernel, sample, known, np.random.default_rng(seed))
         features, queries = kernel.prepare(sample.X[known]), kernel.prepare(sample.X[judged])
         latent = kernel.diag(features)
-        noise = np.maximum(kernel.noise(features) + sample.alpha[known], NoiseFloor(latent).value)
         A = kernel.block(features, features)
-        A.flat[:: len(known) + 1] = latent + noise
+        A.flat[:: len(known) + 1] = latent + np.maximum(
+            kernel.noise(features) + sample.alpha[known], NoiseFloor(latent).value
+        )
         if not np.isfinite(A).all():
             return None
         L, failed = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
@@ -186,13 +210,15 @@ class Holes:
         V, _ = lapack.dtrtrs(L, K, lower=1)
         prior = kernel.diag(queries)
         left = np.maximum(prior - np.einsum("ij,ij->j", V, V), 0)
-        observed = left + kernel.noise(queries) + sample.alpha[judged]
+        noise = kernel.noise(queries) + sample.alpha[judged]
+        observed = np.maximum(left + noise, TINY)
         beyond: Floats = np.zeros((len(judged), sample.X.shape[1], 2))
         if hole.is_end:
             box = sample.X[outside]
             beyond = beyond_box(sample.X[judged], box.min(axis=0), box.max(axis=0))
-        holes = np.full(len(judged), number)
-        return LeftTogether(sample.X[judged], error, observed, novelty_of(left, prior), beyond, holes)
+        numbers, low, high = (np.full((len(judged), *np.shape(each)), each) for each in (number, hole.low, hole.high))
+        novelty = novelty_of(left, prior)
+        return LeftTogether(sample.X[judged], error, observed, prior + noise, novelty, beyond, numbers, low, high)
 
 
 def _known(kernel: CompiledKernel, sample: Sample, outside: Indices, judged: Indices, by_neighbours: bool) -> Indices:

@@ -186,12 +186,14 @@ def _holes(groups: Groups, some: Indices, generator: np.random.Generator) -> Que
     sample = Sample(groups.X[some], groups.y[some], groups.alpha[some], np.empty(0, dtype=np.intp))
     places, rows, known, size, number = np.unique(groups.group[some]), [], [], [], []
     is_worth = len(some) >= FEWEST and groups.X.shape[1] <= MOST_INPUTS
-    for at, hole in enumerate(sample.holes(generator) if is_worth else ()):
-        others = np.where(np.isin(places, groups.group[some[hole.rows]]), -1, places)
-        for row in generator.permutation(hole.rows)[:PER_HOLE]:
+    holes = [hole for hole in sample.holes(generator) if not hole.is_value] if is_worth else []
+    for at, hole in enumerate(holes):
+        inside = np.flatnonzero(hole.has(sample.X))
+        others = np.where(np.isin(places, groups.group[some[inside]]), -1, places)
+        for row in generator.permutation(inside)[:PER_HOLE]:
             rows.append(some[row])
             known.append(others)
-            size.append(0 if hole.is_end else len(hole.rows))
+            size.append(hole.size)
             number.append(at)
     order = generator.permutation(len(rows))
     distance = np.unique(np.array(size, dtype=np.intp), return_inverse=True)[1] + 1

@@ -21,9 +21,9 @@ from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
 from ..selection.rows import ALL, Block, Rows, Sliced, noise_alone
 from .calibration import Correlations, Scale
-from .far import Far, LeftTogether, novelty_of
+from .far import Far, novelty_of
 from .predictive import Predictive
-from .shape import LeftOut
+from .shape import LeftOut, LeftTogether
 
 BLOCK = 2**20  # numbers that one thread holds at a time, 8 MB of k(I, x): large for the product, small for memory
 Needs = Literal["passes", "all", "all in memory"]  # what a posterior needs of the rows: see `Posterior.needs`
@@ -71,7 +71,10 @@ class Judging:
         if calibrate:
             squares = rows.map(_squares, np.add, ALL)
             low, high = rows.map(_ends, _widest)
-            far = Far(floor=max(float(np.max(squares)) / n, spread), low=low, high=high)
+            some = rows.take(np.sort(generator.permutation(n)[:N_SOME])).y
+            steps = np.concatenate([np.diff(np.unique(column)) for column in some.T])
+            resolution = float(steps.min()) if len(steps) else 0.0
+            far = Far(max(float(np.max(squares)) / n, spread), low, high, resolution=resolution)
         seed = int(generator.integers(2**32))
         if rows.has_alpha:
             every = np.arange(n) if judges is None else judges
@@ -296,13 +299,12 @@ class Posterior:
 
     def predictive(self, X: Array) -> Predictive:
         """The predictive distribution of new observations at X, by the learnt shape of errors."""
-        X, scale = np.asarray(X, dtype=np.float64), self.scale
+        X = np.asarray(X, dtype=np.float64)
         found = self.predict(X)
         bars = self._error_bars(X, found)
-        std, most = _each(bars.std, found.mean), None if bars.most is None else _each(bars.most, found.mean)
-        if scale is None or scale.shape is None or scale.shape.is_gaussian:
-            return replace(Predictive.gaussian(found.mean, std, bars.novelty), most=most)
-        return Predictive(found.mean, std, bars.widths, scale.shape.standards, bars.novelty, most)
+        most = None if bars.most is None else np.broadcast_to(bars.most[:, None], found.mean.shape)
+        made = (self.scale or Scale()).predictive(found.mean, bars.std, bars.widths)
+        return replace(made, novelty=bars.novelty, most=most)
 
     def _error_bars(self, X: Floats, found: Prediction) -> ErrorBarsAt:
         """Standard deviations and widths of the errors of predictions."""
@@ -316,11 +318,10 @@ class Posterior:
             novelty = novelty_of(latent[which], prior) if found.novelty is None else found.novelty[which]
             if scale is None:
                 return novelty, noise, np.sqrt(latent[which] + noise), np.empty((len(which), 0)), np.empty(len(which))
-            noise += scale.extra
             std, widths = scale.error_bars(X[which], latent[which] + noise, novelty, prior + noise)
-            if far is None:
+            most = scale.most(prior + noise)
+            if far is None or most is None:
                 return novelty, noise, std, widths, np.empty(len(which))
-            most = 2 * np.sqrt(np.maximum(prior + noise, far.floor))
             return far.novelty(novelty, X[which]), noise, np.minimum(std, most), widths, most
 
         novelty, noise, std, widths, most = in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
@@ -329,60 +330,53 @@ class Posterior:
     def predictive_left_out(self, rows: RowsOfFit, found: Prediction) -> Predictive:
         """The distribution of the scaled targets of rows, from what `left_out` returns for them.
 
-        The scale and the widths of errors are learnt from the other rows, too.
+        The widths of errors are learnt from the other rows, too.
         """
-        scale, mean, variance = self.scale, found.mean, found.variance + rows.noise
-        left = LeftOut.of(self.kernel, rows.X, rows.Y - mean, variance, found.variance, found.novelty)
-        if scale is None:
-            return Predictive.gaussian(mean, _roots(variance, mean), left.novelty)
-        known = self._correlations_with_places(scale, rows, variance)
-        deviations, widths = scale.left_out(left, places_among(scale.X, rows.X), known)
-        std = _roots(np.square(deviations), mean)
-        if scale.shape is None:
-            return Predictive.gaussian(mean, std, left.novelty)
-        return Predictive(mean, std, widths, scale.shape.standards, left.novelty)
+        scale, left = self.scale or Scale(), self._as_left_out(rows, found)
+        near, known = scale.nearby, None
+        if near is not None and near.variances is not None:
+            known = self._correlations_with_places(near.X, near.variances, rows, left.variance)
+        std, widths = scale.left_out(left, known)
+        std = np.maximum(std, np.sqrt(np.finfo(np.float64).tiny))
+        return replace(scale.predictive(found.mean, std, widths), novelty=left.novelty)
 
-    def _correlations_with_places(self, scale: Scale, rows: RowsOfFit, variance: Floats) -> Correlations | None:
-        """How the errors of rows correlate with those at places of the scale, if the latter are known."""
-        if scale.variances is None:
-            return None
-        variances, nothing = scale.variances, np.zeros((len(scale.X), 0))
-        active = places_among(rows.X_active, scale.X)
-        others = RowsOfFit(scale.X, nothing, np.zeros(len(active)), active, rows.X_active)
+    def _as_left_out(self, rows: RowsOfFit, found: Prediction) -> LeftOut:
+        """What `left_out` returns for some rows, as errors with their variances."""
+        latent, prior = found.variance, self.kernel.diag(self.kernel.prepare(rows.X))
+        novelty = novelty_of(latent, prior) if found.novelty is None else found.novelty
+        return LeftOut(rows.X, rows.Y - found.mean, latent + rows.noise, prior + rows.noise, novelty)
+
+    def _correlations_with_places(
+        self, places: Floats, variances: Floats, rows: RowsOfFit, variance: Floats
+    ) -> Correlations:
+        """How the errors of rows correlate with those at some places, whose variances are given."""
+        active = places_among(rows.X_active, places)
+        others = RowsOfFit(places, np.zeros((len(places), 0)), np.zeros(len(active)), active, rows.X_active)
         return lambda partners: self.correlations(rows, variance, others, variances, partners)
 
     def learnt_scale(self, evidence: Evidence) -> Scale | None:
-        """The scale, as `summarised` has it, by some rows that judge; None if there are to be no error bars."""
+        """The error bars, by some rows that judge; None if there are to be none."""
         if evidence.judging is None:
             return None
         rows = evidence.take(evidence.judged(N_SOME))
         found = self.left_out(rows)
-        return None if found is None else self.summarised(rows, found, evidence.judging)
+        return None if found is None else self.scale_from(rows, found, evidence.judging)
 
-    def summarised(self, rows: RowsOfFit, found: Prediction, judging: Judging) -> Scale:
-        """The scale that leaves variances as they are near the data, with a summary of leave-one-out errors.
+    def scale_from(self, rows: RowsOfFit, found: Prediction, judging: Judging) -> Scale:
+        """The error bars that leave-one-out errors tell, or those of the process, with a summary of these errors.
 
         `found` is what `left_out` returns for the rows.
         """
-        latent = found.variance
-        noise = self.kernel.noise(self.kernel.prepare(rows.X))
-        left = LeftOut.of(self.kernel, rows.X, rows.Y - found.mean, latent + noise, latent, found.novelty)
-        places = Scale.places_of(self.kernel, rows.X) if judging.calibrate else None
-        if places is not None:
-            variance = latent + rows.noise
-            places = replace(places, rho=self.correlations(rows, variance, rows, variance, places.partners))
-        learnt = Scale.none(left, places)
-        return learnt.of_model(self.kernel, judging.calibrate, far=judging.far, together=judging.together)
-
-
-def _each(std: Floats, mean: Floats) -> Floats:
-    """Standard deviations of shape (n,), for every target of means of shape (n, q)."""
-    return np.broadcast_to(std[:, None], mean.shape)
-
-
-def _roots(variance: Floats, mean: Floats) -> Floats:
-    """Standard deviations for every target of means of shape (n, q), never zero."""
-    return _each(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny)), mean)
+        kernel, left, together, places = self.kernel, self._as_left_out(rows, found), judging.together, None
+        scale = Scale()
+        if judging.calibrate:
+            places = Scale.places_of(kernel, rows.X)
+            if places is not None:
+                rho = self.correlations(rows, left.variance, rows, left.variance, places.partners)
+                places = replace(places, rho=rho)
+            unseen = replace(left, error=np.sqrt(judging.optimism) * left.error)
+            scale = Scale.learn(unseen, places, judging.far, together)
+        return scale.summarised(left, places, found.variance, kernel.noise(kernel.prepare(rows.X)), together)
 
 
 def _squares(block: Block) -> Floats:

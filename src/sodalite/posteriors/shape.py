@@ -1,24 +1,16 @@
-"""The distribution of prediction errors, learnt from leave-one-out errors (docs/method.rst, `distribution`).
+"""Widths and shapes of prediction errors, learnt from rows that are left out (docs/method.rst, `distribution`).
 
-A Gaussian process says that errors are Gaussian. Those of most tables are not: many are small, a few are large, and how
-large they are depends on the place in ways that the kernel does not know. So their distribution is learnt from the
-leave-one-out errors that the error bars are scaled by. The error at x is width(x) times a number Z that is distributed
-alike everywhere. The width is proportional to the calibrated standard deviation, or learnt from errors near by,
-
-    log width(x) = c + b_0 log s(x) + b_1 log novelty(x) + sum_k b_k log a_k(x).
-
-s(x) is the standard deviation that the process predicts, before it is calibrated. a_k(x) is the mean absolute error at
-the k nearest places, each error in units of its own s. Z is Student's t, corrected by a Bernstein polynomial
-(`sodalite.posteriors.predictive.Standard`), which gives skewness and other shapes, and leaves the tails those of a t.
-What is fitted, from simple to flexible, is chosen by the log density of errors that the fit has not seen: a Gaussian
-with the calibrated standard deviation, a t in units of it, a t with widths by place, corrections of growing degree.
+`Width` says what the error at x is: its width times a number Z that is distributed alike everywhere. One robust
+regression, by the likelihood of Student's t, learns all of it from rows that are left out alone and together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from math import e, log, pi
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -28,24 +20,27 @@ from ..core.threads import one_blas_thread
 from ..core.types import Floats, Indices, Mask
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours, distinct
-from .far import novelty_of
-from .predictive import TINY, Standard, bernstein, log_gaussian, log_t
+from .predictive import TINY, Standard, bernstein, log_t
 
-SIZES = (2, 8, 32)  # places near by whose errors tell the width; scales look up 32, and 64 gain at most 0.005 nats
-STRENGTH = 2.0  # rows that the mean absolute error of all rows counts for, among those near by
-LEAST = 20  # rows below which errors have Student's t by their number alone, as if their scale were estimated
-KNOWN = 1e-4  # added to the novelty before its logarithm is taken: less is rounding
-RIDGE = 1.0  # weight of |b - (1, 0, ...)|^2, in rows: for coefficients that few rows do not determine
 NU = (0.7, 1000.0)  # degrees of freedom: the heaviest tails that are allowed, and as good as Gaussian
+RATIO_NU = 2.5  # degrees of freedom below which the second moment of the t is taken as with these
+# Penalties, in rows: what a coefficient of 1 costs in log density. Few rows leave the process as it is.
+RIDGE, LEVEL_RIDGE = 1.0, 4.0
+# Standard deviations of normal priors of `far`, `middle` and log `growth`, and the median of `growth`
+FAR, MIDDLE, GROWTH, TYPICAL_GROWTH = 0.5, 1.0, 2.0, 0.1
+GROWTHS = (1e-8, 1e2)  # the least and the largest growth
+CAUTION = 0.5  # standard deviations above what is likeliest, at which `far` and `middle` are taken
+END_CAUTION = 1.4  # the same for `growth`: what lies beyond the ends has been seen a few times only
 DEGREES = (4, 8, 16, 32)  # of the Bernstein polynomials that are tried
 ROWS_PER_DEGREE = 25  # errors that a degree needs at least: with fewer, intervals of new rows were too narrow
 SMOOTH = 2.0  # their prior, that all weights are equal, counts for SMOOTH sqrt(degree) rows
 BINS = 512  # that cumulative probabilities are counted in, to fit the weights
 STEPS = 100  # of expectation maximisation for the weights
-CONVERGED = 1e-12  # gradient, and relative change of the cost, at which a fit ends: rounding does not show in it
-NEARLY = 1e-7  # the same, of fits without a fold, which only judge: nats a row, far below `WORTH`
 FOLDS = 5  # parts of the rows, each of which judges what was fitted to the others
-WORTH = 0.002  # gain in mean log density, in nats a row, that makes up for a more flexible shape
+WORTH = 0.002  # gain in mean log density, in nats a row, that makes up for a polynomial of higher degree
+MOST_STEPS = 200  # of the regression
+STEP = 1e-4  # of the differences of gradients that are second derivatives
+LEAST_CURVATURE = 0.1  # smallest eigenvalue of these: a direction of which the errors say nothing
 
 
 @dataclass(frozen=True)
@@ -55,29 +50,43 @@ class LeftOut:
     X: Floats
     """Inputs, of shape (rows, d)."""
     error: Floats
-    """Observation minus predicted mean; of shape (rows, q)."""
+    """Observation minus predicted mean, of the scaled targets; of shape (rows, q)."""
     variance: Floats
-    """Predicted variance of an observation, noise included, not calibrated; of shape (rows,)."""
-    latent: Floats
-    """Predicted variance of the latent function, not calibrated; of shape (rows,)."""
+    """Predicted variance of an observation, noise included; of shape (rows,)."""
     prior: Floats
-    """Prior variance of the latent function; of shape (rows,)."""
+    """Variance of an observation where nothing is known; of shape (rows,)."""
     novelty: Floats
-    """Share of the prior variance that the other rows leave; of shape (rows,)."""
+    """Share of the latent prior variance that the rows left leave; of shape (rows,)."""
+
+
+@dataclass(frozen=True)
+class LeftTogether(LeftOut):
+    """Predictions of rows of the fit, each from rows outside of the hole that it was left out with."""
+
+    beyond: Floats
+    """How far beyond the rows left, in widths of each input; of shape (rows, d, 2), below and above."""
+    hole: Indices
+    """The number of the hole of every row; of shape (rows,)."""
+    low: Floats
+    """The least inputs of the hole, of shape (rows, d): all rows between these and `high` are left out."""
+    high: Floats
+    """The largest inputs of the hole, of shape (rows, d)."""
 
     @classmethod
-    def of(
-        cls,
-        kernel: CompiledKernel,
-        X: Floats,
-        error: Floats,
-        variance: Floats,
-        latent: Floats,
-        novelty: Floats | None = None,
-    ) -> LeftOut:
-        """The predictions with the prior variances of a kernel, from which novelties follow if they are not known."""
-        prior = kernel.diag(kernel.prepare(X))
-        return cls(X, error, variance, latent, prior, novelty_of(latent, prior) if novelty is None else novelty)
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The rows of several holes."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
+
+    @property
+    def weight(self) -> Floats:
+        """The weight of every row, such that all rows of a hole, whose errors are alike, count as one row."""
+        _, number, counts = np.unique(self.hole, return_inverse=True, return_counts=True)
+        return np.asarray(1 / counts[number])
+
+    @property
+    def is_end(self) -> Mask:
+        """Whether each row was left out with the outermost rows of an input."""
+        return np.asarray((self.beyond > 0).any(axis=(1, 2)))
 
 
 @dataclass(frozen=True)
@@ -122,8 +131,8 @@ class Places:
         """Whether each place of `found` has one row, which is not the row itself; of shape (rows, k + 1)."""
         return np.asarray((self.counts[self.found] == 1) & (self.found != self.place[:, None]))
 
-    def correction(self, z: Floats, theirs: Floats | None, size: Callable[[Floats], Floats]) -> Floats | None:
-        """The change of sizes of errors near by if the row had not been seen by these predictions either.
+    def correction(self, z: Floats, theirs: Floats | None) -> Floats | None:
+        """The change of absolute errors near by if the row had not been seen by these predictions either.
 
         The leave-one-out error of a place was predicted from the row, too, so it knows the row's own error; the errors
         near a new row do not (docs/method.rst, `pairs`). Standardised errors z_i and z_j have a correlation rho_ij, and
@@ -138,21 +147,15 @@ class Places:
             Standardised leave-one-out errors.
         theirs : array of shape (places, q) or None
             That of the row at every place that has one row.
-        size : callable
-            From errors of shape (..., q) to sizes of shape (..., p).
 
         Returns
         -------
-        array of shape (rows, k + 1, p), or None if no correlations are known
+        array of shape (rows, k + 1, q), or None if no correlations are known
         """
         if self.rho is None or theirs is None:
             return None
         near, rho = theirs[self.found], self.rho[..., None]
-        return np.asarray(size((near - rho * z[:, None]) / np.sqrt(1 - rho * rho)) - size(near))
-
-    def of_first(self, values: Floats) -> Floats | None:
-        """The values of every place's first row, of values of shape (rows, q); None if the rows are others."""
-        return None if self.first is None else values[self.first]
+        return np.asarray(np.abs((near - rho * z[:, None]) / np.sqrt(1 - rho * rho)) - np.abs(near))
 
     def sums(self, values: Floats) -> Floats:
         """Sums of values, of shape (rows, q), over the rows of every place; of shape (places, q)."""
@@ -165,345 +168,236 @@ class Places:
         shape (rows, q) and (rows,).
         """
         found = self.found[:, : k + 1]
-        used = self.used(k)
-        mine = (used & (found == self.place[:, None])).any(axis=1)
+        alone = ((self.place >= 0) & (self.counts[self.place] == 1))[:, None]
+        is_own = found == self.place[:, None]
+        used = (np.arange(found.shape[1]) < k + alone) & ~(alone & is_own)  # of a row alone, the k nearest others
+        mine = (used & is_own).any(axis=1)
         total = np.einsum("ik,ikq->iq", used, sums[found]) - mine[:, None] * values
         if correction is not None:
             total += np.einsum("ik,ikq->iq", used, correction[:, : k + 1])
         return np.maximum(total, 0.0), (self.counts[found] * used).sum(axis=1) - mine
 
-    def used(self, k: int) -> Mask:
-        """Which of the first k + 1 places of `found` are the k nearest once a row is left out; (rows, k + 1).
+    def outside(self, rows: LeftTogether, k: int) -> Indices:
+        """The k places nearest to each row that are outside of its hole, (rows, k); repeated if these are fewer."""
+        near = np.empty((len(rows.X), k), dtype=np.intp)
+        for hole in np.unique(rows.hole):
+            which = np.flatnonzero(rows.hole == hole)
+            hidden = ((rows.low[which[0]] <= self.X) & (rows.high[which[0]] >= self.X)).all(axis=1)
+            if hidden.all():
+                hidden[:] = False
+            found = self.index.query(rows.X[which], min(k + int(hidden.sum()), len(self.X)))
+            near[which] = [np.resize(each[~hidden[each]], k) for each in found]
+        return near
 
-        The place of a row that is alone there is none of them.
-        """
-        alone = ((self.place >= 0) & (self.counts[self.place] == 1))[:, None]
-        found = self.found[:, : k + 1]
-        return np.asarray((np.arange(found.shape[1]) < k + alone) & ~(alone & (found == self.place[:, None])))
+
+class Conditions(NamedTuple):
+    """What the widths of errors at some rows depend on."""
+
+    s: Floats
+    """Standard deviations of observations that the process predicts, of shape (n,)."""
+    share: Floats
+    """t, how far outside the known each row is (`sodalite.posteriors.far.outside`); of shape (n,)."""
+    features: Floats
+    """Logarithms of what is known of the places near by; of shape (n, features, q)."""
+    growth: Floats
+    """The variance that each end adds per unit of its growth; of shape (n, d, 2)."""
+    edge: Floats
+    """Standard deviations that the process would predict at the edge of what is known; of shape (n,)."""
+    nowhere: Floats
+    """Standard deviations that the process predicts where nothing is known; of shape (n,)."""
+    least: float
+    """The least standard deviation where nothing is known."""
 
 
 @dataclass(frozen=True)
 class Width:
-    """The width of one target's errors.
+    """The width of one target's errors, and the distribution of the errors in units of it.
 
-    Without coefficients it is exp(level) times the calibrated standard deviation. With coefficients,
+    With s the standard deviation that the process predicts, t from 0 near the rows to 1 where nothing is known, and f
+    the features of the place,
 
-        log width = level + coefficients . features.
+        log w = log s + (1 - t) (level + slopes.(f - centre)) + t far + 4 t (1 - t) middle
+        width^2 = w^2 + sum of the growth beyond the ends.
+
+    w lies between its values at t = 0 and t = 1.
     """
 
     level: float
-    coefficients: Floats
-    """Of the features, of shape (features,); none if the width is proportional to the calibrated standard deviation."""
+    slopes: Floats
+    """Of shape (features,)."""
+    centre: Floats
+    """Means of the features in the fit; of shape (features,)."""
     limits: Floats
-    """The least and the largest value of every feature in the fit; of shape (2, features)."""
+    """The least and the largest value of every feature in the fit, beyond which it counts as there; (2, features)."""
+    far: float
+    middle: float
+    growth: Floats
+    """Below and above the values of every input; of shape (d, 2)."""
+    standard: Standard
+    """The distribution of Z."""
+    ratio: float
+    """The standard deviation of Z, from the errors of the fit."""
+    gain: float = 0.0
+    """What the Bernstein polynomial gains in mean log density, of errors that it has not seen."""
+
+    @classmethod
+    def learn(cls, parts: Sequence[Conditions], error: Floats, weight: Floats, target: int) -> Width:
+        """Learn the width of a target's errors.
+
+        Parameters
+        ----------
+        parts : sequence of Conditions
+            Those of rows that are left out alone, then those of rows that are left out together.
+        error, weight : arrays of shape (rows, q) and (rows,)
+            The errors of all of them, and their weights.
+        target : int
+        """
+        alone, n, error = parts[0].features[..., target], len(parts[0].s), error[:, target]
+        s, t = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        features = np.concatenate([part.features[..., target] for part in parts])
+        growth = np.concatenate([part.growth.reshape(len(part.s), -1) for part in parts])
+        limits, centre, count = np.stack([alone.min(axis=0), alone.max(axis=0)]), alone.mean(axis=0), alone.shape[1]
+        ends = np.flatnonzero((growth > 0).any(axis=0))
+        # Columns: level, slopes, far, middle.
+        design = np.stack([1 - t, *((1 - t) * (np.clip(features, *limits) - centre).T), t, 4 * t * (1 - t)], axis=1)
+        penalty = [LEVEL_RIDGE, *[RIDGE] * count, 0.5 / FAR**2, 0.5 / MIDDLE**2]
+        regression = Regression(design, np.log(s), growth[:, ends], error, weight, np.array(penalty))
+        theta, spread = regression.solve(min(NU[1], max(n - 1.0, 1.0)))
+        most = np.array([FAR, MIDDLE, *[GROWTH] * len(ends)])
+        caution = np.array([CAUTION, CAUTION, *[END_CAUTION] * len(ends)])
+        theta[count + 2 :] += caution * np.minimum(spread[count + 2 :], most)
+        beyond = np.full(growth.shape[1], TYPICAL_GROWTH)
+        beyond[ends] = np.exp(theta[count + 4 :])
+        nu = float(np.exp(theta[0]))
+        z = error[:n] / regression.widths(theta)[:n]
+        weights, gain = _polynomial(stdtr(nu, z))
+        moment = max(nu, RATIO_NU) / (max(nu, RATIO_NU) - 2)
+        ratio = np.sqrt((np.square(z).sum() + LEVEL_RIDGE * moment) / (n + LEVEL_RIDGE))
+        level, far, middle = (float(theta[place]) for place in (1, count + 2, count + 3))
+        shape = parts[0].growth.shape[1:]
+        standard = Standard(nu, weights)
+        slopes = theta[2 : count + 2]
+        return cls(level, slopes, centre, limits, far, middle, beyond.reshape(shape), standard, float(ratio), gain)
 
     @property
     def by_place(self) -> bool:
         """Whether the width depends on errors near by."""
-        return len(self.coefficients) > 1
+        return len(self.slopes) > 0
 
-    def __call__(self, features: Floats, std: Floats) -> Floats:
-        """Widths for features of shape (n, features) and calibrated standard deviations of shape (n,); of shape (n,).
-
-        A feature beyond its limits counts as at the limit, but for log s: the width stays proportional to s there.
-        """
-        if not len(self.coefficients):
-            return np.asarray(np.exp(self.level) * std)
-        features = features[:, : len(self.coefficients)]
-        inside = np.clip(features, *self.limits)
-        return np.asarray(np.exp(self.level + inside @ self.coefficients + features[:, 0] - inside[:, 0]))
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The distribution of errors around predictions, for all targets."""
-
-    targets: tuple[tuple[Width, Standard] | None, ...]
-    """Width and distribution of every target; None for a Gaussian with the calibrated standard deviation."""
-    mean: Floats
-    """Mean absolute errors in units of s, over all rows; of shape (q,)."""
-    sums: Floats | None = field(default=None, repr=False)
-    """Sums of absolute errors in units of s over every place's rows, of shape (places, q); None if no width depends on
-    the place."""
-    ratios: Floats = field(default_factory=lambda: np.empty(0))
-    """Calibrated standard deviations over widths, the geometric mean over the rows; of shape (q,), 1 if Gaussian."""
-    gain: tuple[float, ...] = ()
-    """Gain in mean log density over a Gaussian, of errors that the fit has not seen; for every target."""
-
-    @classmethod
-    def learn(
-        cls,
-        rows: LeftOut,
-        places: Places | None,
-        variance: Floats,
-        extra: float,
-        optimism: float,
-        degrees: Sequence[int] = DEGREES,
-    ) -> Shape:
-        """Learn the shape of leave-one-out errors. O(rows q).
-
-        Parameters
-        ----------
-        rows : LeftOut
-        places : Places or None
-            None if there are too few rows for widths that depend on the place.
-        variance : array of shape (rows,)
-            Calibrated variances of observations, that of each row by the other rows.
-        extra : float
-            Noise variance that calibration adds.
-        optimism : float
-            How many times as large squared errors are for rows that no step of the fit has seen.
-        degrees : sequence of int
-            Of the corrections that are tried.
-        """
-        n, q = rows.error.shape
-        s = np.sqrt(rows.variance + extra)
-        if not (np.all(s > 0) and np.all(variance > 0)):
-            return cls((None,) * q, np.ones(q), ratios=np.ones(q))
-        if n < LEAST:  # the scale itself is known by n errors alone
-            few = Width(0.0, np.empty(0), np.empty((2, 0))), Standard(float(max(n - 1, 1)))
-            return cls((few,) * q, np.ones(q), ratios=np.ones(q))
-        error = np.sqrt(optimism) * rows.error
-        sizes = np.abs(error) / s[:, None]
-        mean = np.maximum(sizes.mean(axis=0), TINY)
-        sums = None if places is None else places.sums(sizes)
-        made = cls((None,) * q, mean, sums)
-        features = made._features_left_out(rows, places, extra, optimism)
-        std = np.sqrt(optimism * variance)
-        with one_blas_thread():  # products too small to share out
-            found = [_choose(features[..., j], error[:, j], std, degrees) for j in range(q)]
-        by_place = any(target is not None and target[0].by_place for target, _ in found)
-        targets, gain = tuple(target for target, _ in found), tuple(gain for _, gain in found)
-        learnt = cls(targets, mean, sums if by_place else None, np.ones(q), gain)
-        widths = learnt._widths(features, std)
-        ratios = np.exp(np.mean(np.log(std[:, None] / np.where(widths > 0, widths, std[:, None])), axis=0))
-        return replace(learnt, ratios=ratios)
-
-    def widths_left_out(
-        self,
-        rows: LeftOut,
-        places: Places | None,
-        variance: Floats,
-        extra: float,
-        optimism: float = 1.0,
-        theirs: Floats | None = None,
-    ) -> Floats:
-        """Widths of the errors of rows of the fit, that of each by the other rows; of shape (rows, q).
-
-        Parameters are those of `learn`, and `theirs` of `Places.correction`. `places` are not needed if no width
-        depends on the place.
-        """
-        features = self._features_left_out(rows, places, extra, optimism, theirs)
-        return self._widths(features, np.sqrt(optimism * variance))
-
-    def _features_left_out(
-        self, rows: LeftOut, places: Places | None, extra: float, optimism: float, theirs: Floats | None = None
-    ) -> Floats:
-        """The features of every row by the other rows, of shape (rows, features, q)."""
-        s = np.sqrt(np.maximum(rows.variance + extra, TINY))
-        near = []
-        if self.sums is not None:
-            assert places is not None
-            z = np.sqrt(optimism) * rows.error / s[:, None]
-            theirs = places.of_first(z) if theirs is None else theirs
-            correction = places.correction(z, theirs, np.abs)
-            near = [places.others(np.abs(z), self.sums, k, correction) for k in SIZES]
-        return _features(s, rows.novelty, near, self.mean)
-
-    @property
-    def standards(self) -> list[Standard | None]:
-        """The distribution of Z for every target, as `Predictive` takes them."""
-        return [None if target is None else target[1] for target in self.targets]
-
-    @property
-    def learnt_from(self) -> list[tuple[Standard, float]]:
-        """For every target the distribution of Z, of a Gaussian one as Student's t, and its ratio."""
-        standards = (Standard(NU[1]) if standard is None else standard for standard in self.standards)
-        return list(zip(standards, self.ratios.tolist(), strict=True))
-
-    @property
-    def n_near(self) -> int:
-        """How many places near by widths depend on."""
-        return 0 if self.sums is None else max(SIZES)
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether all targets have Gaussian errors with the calibrated standard deviation."""
-        return all(target is None for target in self.targets)
-
-    def widths(self, variance: Floats, std: Floats, novelty: Floats, found: Indices | None, counts: Floats) -> Floats:
-        """Widths of the errors of some queries, of shape (n, q); of a Gaussian target, zero.
-
-        Parameters
-        ----------
-        variance : array of shape (n,)
-            Of observations, not calibrated, with the noise that calibration adds.
-        std : array of shape (n,)
-            Calibrated standard deviations of observations.
-        novelty : array of shape (n,)
-        found : array of shape (n, n_near) or None
-            The places nearest to each query; None if no width depends on them.
-        counts : array of shape (places,)
-            The rows of every place.
-        """
-        near = []
-        if self.sums is not None:
-            assert found is not None
-            near = [(self.sums[found[:, :k]].sum(axis=1), counts[found[:, :k]].sum(axis=1)) for k in SIZES]
-        return self._widths(_features(np.sqrt(np.maximum(variance, TINY)), novelty, near, self.mean), std)
-
-    def _widths(self, features: Floats, std: Floats) -> Floats:
-        """Widths for features of shape (n, features, q) and `std` of shape (n,); (n, q), zero of a Gaussian target."""
-        none = np.zeros(len(std))
-        return np.stack(
-            [none if t is None else t[0](features[..., j], std) for j, t in enumerate(self.targets)], axis=1
-        )
+    def __call__(self, at: Conditions, target: int = 0) -> Floats:
+        """The widths of a target's errors at some rows, of shape (n,)."""
+        t = at.share
+        near = self.level + (np.clip(at.features[..., target], *self.limits) - self.centre) @ self.slopes
+        nowhere = np.maximum(at.nowhere * np.exp(self.far), at.least / self.ratio)
+        far = np.log(np.maximum(nowhere / at.nowhere, TINY))
+        width = at.s * np.exp((1 - t) * near + t * far + 4 * t * (1 - t) * self.middle)
+        edge = at.edge * np.exp(near)
+        between = np.clip(width, np.minimum(edge, nowhere), np.maximum(edge, nowhere))
+        width = np.where(t > 0, between, width)
+        return np.asarray(np.sqrt(np.square(width) + np.einsum("ijk,jk->i", at.growth, self.growth)))
 
 
-def _features(s: Floats, novelty: Floats, near: list[tuple[Floats, Floats]], mean: Floats) -> Floats:
-    """Log s; then, if errors near by are known, log novelty and every log a_k; of shape (n, features, q).
+class Regression(NamedTuple):
+    """Errors as Student's t, the logarithms of whose squared widths are a sum, to which growth is added.
 
-    `near` has sums of shape (n, q) over so many rows, of shape (n,), for each k. `mean` is the mean of all, (q,).
+    Parameters are log nu, the coefficients of `design`, and the logarithms of each column's growth.
     """
-    columns = [np.broadcast_to(s[:, None], (len(s), len(mean)))]
-    if near:
-        columns.append(np.broadcast_to(np.sqrt(novelty + KNOWN)[:, None], (len(s), len(mean))))
-    columns += [(total + STRENGTH * mean) / (count + STRENGTH)[:, None] for total, count in near]
-    return np.asarray(np.log(np.stack(columns, axis=1)))
+
+    design: Floats
+    """Of shape (rows, coefficients)."""
+    offset: Floats
+    """Log widths without any coefficient; of shape (rows,)."""
+    growth: Floats
+    """The squared width that a growth of 1 adds; of shape (rows, ends)."""
+    error: Floats
+    """Of shape (rows,)."""
+    weight: Floats
+    """Of shape (rows,)."""
+    penalty: Floats
+    """Factors of the squared coefficients that are added to the cost, which is minus the log likelihood."""
+
+    def solve(self, most: float = NU[1]) -> tuple[Floats, Floats]:
+        """The likeliest parameters, with up to `most` degrees of freedom, and their standard deviations by Laplace."""
+        count, n_ends = self.design.shape[1], self.growth.shape[1]
+        start = np.concatenate([[0.0], np.zeros(count), np.full(n_ends, np.log(TYPICAL_GROWTH))])
+        start[0] = np.log(np.clip(5.0, *NU) if most > 5 else most)  # 5: between heavy tails and none
+        bounds = [(np.log(min(NU[0], most)), np.log(most)), *[(None, None)] * count, *[tuple(np.log(GROWTHS))] * n_ends]
+        with one_blas_thread():
+            total = self.weight.sum()
+            options = {"maxiter": MOST_STEPS, "ftol": 1e-10, "gtol": 1e-7}
+            found = minimize(
+                lambda theta: tuple(part / total for part in self.cost(theta)),
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options=options,
+            ).x
+            steps = STEP * np.eye(len(found))
+            curvature = np.stack([self.cost(found + step)[1] - self.cost(found - step)[1] for step in steps])
+        values, vectors = np.linalg.eigh((curvature + curvature.T) / (4 * STEP))
+        spread = np.sqrt(np.square(vectors) @ (1 / np.maximum(values, LEAST_CURVATURE)))
+        return found, spread
+
+    def widths(self, theta: Floats) -> Floats:
+        """The widths of the errors, of shape (rows,)."""
+        count = self.design.shape[1]
+        squares = np.exp(2 * np.clip(self.offset + self.design @ theta[1 : count + 1], -300, 300))
+        return np.asarray(np.sqrt(squares + self.growth @ np.exp(theta[count + 1 :])))
+
+    def cost(self, theta: Floats) -> tuple[float, Floats]:
+        """Minus the log likelihood with the penalties, and its gradient."""
+        count, nu = self.design.shape[1], np.exp(theta[0])
+        slopes, ends = theta[1 : count + 1], theta[count + 1 :]
+        width = self.widths(theta)
+        z = np.clip(self.error / width, -1e100, 1e100)
+        grown, share = np.log1p(z * z / nu), z * z / (nu + z * z)
+        off = (ends - np.log(TYPICAL_GROWTH)) / GROWTH
+        value = self.weight @ (np.log(width) - log_t(z, nu)) + self.penalty @ (slopes * slopes) + 0.5 * off @ off
+        by_nu = 0.5 * (digamma(nu / 2) - digamma((nu + 1) / 2) + 1 / nu + grown - (nu + 1) / nu * share)
+        by_square = self.weight * (1 - (nu + 1) * share) / np.square(width)  # of the squared width, twice
+        added = self.growth * np.exp(ends)
+        by_slope = self.design.T @ (by_square * (np.square(width) - added.sum(axis=1))) + 2 * self.penalty * slopes
+        by_end = 0.5 * added.T @ by_square + off / GROWTH
+        return float(value), np.concatenate([[nu * (self.weight @ by_nu)], by_slope, by_end])
 
 
-def density_of_t(error: Floats, std: Floats) -> float:
-    """The mean log density of errors by Student's t, whose width is proportional to their standard deviations.
+def density_of(error: Floats, std: Floats) -> float:
+    """The mean of two log densities of errors: by Student's t, and by a Gaussian with one variance for all.
 
-    The t is fitted to the errors, so that a few large ones do not decide.
+    The t has widths proportional to the standard deviations, and is fitted to the errors, so that a few large ones do
+    not decide. Without the other, which is minus the logarithm of the RMSE, a model that knows well where it errs could
+    be taken for one that errs less.
 
     Parameters
     ----------
     error, std : arrays of shape (rows, q) and (rows,)
     """
-    errors, log_std = error.T.ravel(), np.tile(np.log(std), error.shape[1])[:, None]
-    if not np.any(errors):
-        return float(log_gaussian(errors, np.exp(log_std[:, 0])).mean())
-    with one_blas_thread():
-        theta = _fit_t(log_std, errors)
-    return float(_densities(log_std, errors, theta, 1).mean())
+    errors, log_std, n = error.T.ravel(), np.tile(np.log(std), error.shape[1]), error.size
+    square = float(np.mean(np.square(error)))
+    if not square:
+        return float(-np.mean(log_std)) - 0.5 * log(2 * pi)
+    level = np.log(max(float(np.median(np.abs(errors) * np.exp(-log_std))), TINY))
+    t = Regression(np.ones((n, 1)), log_std + level, np.empty((n, 0)), errors, np.ones(n), np.zeros(1))
+    return 0.5 * (-t.cost(t.solve()[0])[0] / n - 0.5 * log(2 * pi * e * max(square, TINY)))
 
 
-# One target: features of shape (rows, features), the first the log of a standard deviation, and errors of shape (rows,)
+def _polynomial(u: Floats) -> tuple[Floats, float]:
+    """Weights of the Bernstein polynomial that suits cumulative probabilities, and its gain in mean log density.
 
-
-def _choose(
-    features: Floats, error: Floats, std: Floats, degrees: Sequence[int]
-) -> tuple[tuple[Width, Standard] | None, float]:
-    """The shape that gives errors left out of its fit the largest density, unless a simpler one is nearly as good.
-
-    None stands for a Gaussian with the calibrated standard deviations `std`, of shape (rows,). The second result is the
-    gain in mean log density over that Gaussian.
+    A larger degree is taken only if it gains more than is worth it, and more than chance, of probabilities that it has
+    not seen. Chance is one standard error of the mean difference.
     """
-    if not np.any(error):
-        return None, 0.0
-    gaussian = density = log_gaussian(error, std)
-    candidates = [np.log(std)[:, None]]  # logarithms that the width is made of, the simplest first
-    if features.shape[1] > 1:
-        candidates.append(features)
-    wholes = [_fit_t(some, error) for some in candidates]
-    at, best = 0, 0  # the candidate, and the degree of its correction; 0 for the Gaussian
-    folds: dict[int, list[Floats]] = {}
-    # What does not gain on the rows of its own fit gains nothing on others, and is not fitted to folds.
-    for number, (some, theta) in enumerate(zip(candidates, wholes, strict=True)):
-        if _is_better(_densities(some, error, theta, 1), density):
-            folds[number] = _without_folds(some, error, theta)
-            held = _held_out(some, error, folds[number], 1)
-            if _is_better(held, density):
-                at, best, density = number, 1, held
-    some, theta = candidates[at], wholes[at]
-    for degree in (degree for degree in degrees if degree * ROWS_PER_DEGREE <= len(error)):
-        if _is_better(_densities(some, error, theta, degree), density):
-            if at not in folds:
-                folds[at] = _without_folds(some, error, theta)
-            held = _held_out(some, error, folds[at], degree)
-            if _is_better(held, density):
-                best, density = degree, held
-    if not best:
-        return None, 0.0
-    used, coefficients = (some, theta[2:]) if at else (some[:, :0], np.empty(0))  # none: in units of `std`
-    width = Width(float(theta[1]), coefficients, np.stack([used.min(axis=0), used.max(axis=0)]))
-    nu = float(np.exp(theta[0]))
-    weights = _fit_weights(stdtr(nu, error / width(used, std)), best)
-    return (width, Standard(nu, weights)), float(np.mean(density - gaussian))
-
-
-def _is_better(held: Floats, density: Floats) -> bool:
-    """Whether log densities, of shape (rows,), are larger by more than is worth it, and by more than chance.
-
-    Chance is one standard error of the mean difference.
-    """
-    gain = held - density
-    return bool(gain.mean() > max(WORTH, gain.std() / np.sqrt(len(gain))))
-
-
-def _densities(features: Floats, error: Floats, theta: Floats, degree: int, known: Mask | None = None) -> Floats:
-    """The log densities of all errors, or of those that are not `known`, by a t and a correction.
-
-    The correction is fitted to all errors, or to those that are known. `theta` is what `_fit_t` returns, and a degree
-    of 1 means no correction.
-    """
-    log_width = theta[1] + features @ theta[2:]
-    nu, z = float(np.exp(theta[0])), error * np.exp(-log_width)
-    new: Mask | slice = slice(None) if known is None else ~known
-    density = log_t(z[new], nu) - log_width[new]
-    if degree > 1:
-        u = stdtr(nu, z)
-        weights = _fit_weights(u if known is None else u[known], degree)
-        density += np.log(np.maximum(bernstein(u[new], degree) @ weights, TINY))
-    return np.asarray(density)
-
-
-def _without_folds(features: Floats, error: Floats, start: Floats) -> list[Floats]:
-    """The parameters of a t, as `_fit_t` returns them, fitted without each of the folds."""
-    fold = np.arange(len(error)) % FOLDS
-    return [_fit_t(features[fold != number], error[fold != number], start, NEARLY) for number in range(FOLDS)]
-
-
-def _held_out(features: Floats, error: Floats, fits: list[Floats], degree: int) -> Floats:
-    """The log density of every error, of shape (rows,), by a shape that was fitted to the other folds."""
-    fold, held = np.arange(len(error)) % FOLDS, np.empty(len(error))
-    for number, theta in enumerate(fits):
-        known = fold != number
-        held[~known] = _densities(features, error, theta, degree, known)
-    return held
-
-
-def _fit_t(features: Floats, error: Floats, start: Floats | None = None, converged: float = CONVERGED) -> Floats:
-    """Log nu, the level and the coefficients of a t by maximum likelihood; of shape (2 + features,).
-
-    A single coefficient is held at 1. `converged` is the gradient, and the relative change of the cost, at which the
-    fit ends.
-    """
-    centre, count = features.mean(axis=0), features.shape[1]
-    plain = np.eye(1, count)[0]  # a width proportional to the standard deviation
-    if start is None:
-        level = np.log(max(float(np.median(np.abs(error) * np.exp(-features[:, 0]))), TINY))
-        start = np.array([np.log(5.0), level, *plain])  # 5: between heavy tails and none
-    bounds = [tuple(np.log(NU)), (None, None), *([(1, 1)] if count == 1 else [(None, None)] * count)]
-    shifted = np.concatenate([start[:1], [start[1] + centre @ start[2:]], start[2:]])
-    given, options = (features - centre, error, plain), {"ftol": converged, "gtol": converged}
-    found = minimize(_cost, shifted, given, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return np.concatenate([found[:1], [found[1] - centre @ found[2:]], found[2:]])
-
-
-def _cost(theta: Floats, features: Floats, error: Floats, plain: Floats) -> tuple[float, Floats]:
-    """Minus the mean log density of errors, with a weak prior on the coefficients; and its gradient."""
-    n, nu, b = len(error), np.exp(theta[0]), theta[2:]
-    log_width = np.clip(theta[1] + features @ b, -600, 600)
-    q = np.square(np.clip(error * np.exp(-log_width), -1e100, 1e100)) / nu
-    grown, share = np.log1p(q), q / (1 + q)
-    value = np.mean(log_width) - log_t(np.zeros(1), nu)[0] + (nu + 1) / 2 * grown.mean()
-    by_nu = 0.5 * (digamma(nu / 2) - digamma((nu + 1) / 2) + 1 / nu + grown.mean() - (nu + 1) / nu * share.mean())
-    by_width = 1 - (nu + 1) * share
-    value += RIDGE / n * np.square(b - plain).sum()
-    by_b = features.T @ by_width / n + 2 * RIDGE / n * (b - plain)
-    return float(value), np.array([nu * by_nu, by_width.mean(), *by_b])
+    fold, density, best = np.arange(len(u)) % FOLDS, np.zeros(len(u)), 1
+    for degree in (degree for degree in DEGREES if degree * ROWS_PER_DEGREE <= len(u)):
+        held = np.empty(len(u))
+        for number in range(FOLDS):
+            new = fold == number
+            held[new] = np.log(np.maximum(bernstein(u[new], degree) @ _fit_weights(u[~new], degree), TINY))
+        gain = held - density
+        if gain.mean() > max(WORTH, gain.std() / np.sqrt(len(gain))):
+            density, best = held, degree
+    return _fit_weights(u, best), float(density.mean()) if len(u) else 0.0
 
 
 def _fit_weights(u: Floats, degree: int) -> Floats:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ..core.types import Floats, Indices
-from .base import N_SOME, Evidence, Judging, Prediction, RowsOfFit
-from .calibration import Scale, log_densities
+from .base import N_SOME, Evidence, Prediction
+from .calibration import log_densities
+from .shape import density_of
 from .shared import LEAST_ROWS, RATIO, affordable_cell, blended, work_of
 
 if TYPE_CHECKING:
@@ -71,45 +72,16 @@ def tuned(local: LocalT, evidence: Evidence) -> LocalT:
     most = N_JUDGED if calibrate or len(sizes) > 1 else N_SOME
     rows = evidence.take(in_cells(local, evidence.judged(most), evidence, FIT_WORK))
     errors, variances = local.blended_errors(rows, sizes)
-    if judging is not None and judging.calibrate:
-        return _calibrated(local, evidence, judging, rows, sizes, errors, variances)
-    chosen = fewest(_densities(errors, variances), _rmse(errors))
-    local = replace(local, k=sizes[chosen])
+    chosen = fewest(*_judged(errors, variances, calibrate))
+    local, error, variance = replace(local, k=sizes[chosen]), errors[chosen], variances[chosen]
     if judging is None:
         return local
-    found = Prediction(rows.Y - errors[chosen], np.maximum(variances[chosen] - rows.noise, 0))
-    return replace(local, scale=local.summarised(rows, found, judging))
-
-
-def _calibrated(
-    local: LocalT,
-    evidence: Evidence,
-    judging: Judging,
-    rows: RowsOfFit,
-    sizes: Sequence[int],
-    errors: Floats,
-    variances: Floats,
-) -> LocalT:
-    """The posterior with the best of some numbers of neighbours and a scale, learnt from more rows if there are more.
-
-    Errors and variances are those of the rows for each of the sizes; of shape (sizes, rows, q) and (sizes, rows).
-    """
-    kernel = local.kernel
-    places = Scale.places_of(kernel, rows.X)
-    fitted = Scale.fit_each(kernel, rows.X, errors, variances, rows.noise, places)
-    chosen = fewest([found.scale.density for found in fitted], _rmse(errors))
-    local, learnt = replace(local, k=sizes[chosen]), fitted[chosen]
-    error, variance = errors[chosen : chosen + 1], variances[chosen : chosen + 1]
-    more = _more_judges(local, evidence)
+    more = _more_judges(local, evidence) if calibrate else rows.active
     if len(more) > len(rows.X):
         rows = evidence.take(more)
-        error, variance = local.blended_errors(rows, (local.k,))
-        places = Scale.places_of(kernel, rows.X)
-    if places is not None:
-        places = replace(places, rho=local.correlations(rows, variance[0], rows, variance[0], places.partners))
-        learnt = Scale.fit_each(kernel, rows.X, error, variance, rows.noise, places)[0]
-    scale = learnt.of_model(kernel, True, judging.optimism, judging.far, judging.together)
-    return replace(local, scale=scale)
+        (error,), (variance,) = local.blended_errors(rows, (local.k,))
+    found = Prediction(rows.Y - error, np.maximum(variance - rows.noise, 0))
+    return replace(local, scale=local.scale_from(rows, found, judging))
 
 
 def _more_judges(local: Local, evidence: Evidence) -> Indices:
@@ -123,8 +95,7 @@ def _more_judges(local: Local, evidence: Evidence) -> Indices:
 def _sharing_if_better(local: LocalT, evidence: Evidence) -> LocalT | None:
     """The posterior with shared neighbourhoods, if they predict rows better than each query's neighbours alone.
 
-    Rows of a few cells are compared, by the log density of their leave-one-out errors, whose distribution is learnt as
-    that of predictions but for its corrections, and by their size.
+    Rows of a few cells are compared, by the log density of their leave-one-out errors, and by their size.
     """
     cell = cell_size(local)
     if not cell:
@@ -132,11 +103,12 @@ def _sharing_if_better(local: LocalT, evidence: Evidence) -> LocalT | None:
     sharing = replace(local.sharing(cell, int(RATIO * cell), 0), k=BESIDE)
     rows = evidence.take(in_cells(sharing, evidence.judged(N_COMPARED), evidence, COMPARE_WORK))
     errors, variances = local.own_errors(rows, SIZES)
+    calibrate = evidence.judging is not None and evidence.judging.calibrate
     beside, common = SIZES.index(BESIDE), sharing.shared_errors(rows)
     blends = [blended(power, common, (errors[beside], variances[beside])) for power in POWERS]
-    own_density, own_rmse = _judged(local, rows, errors, variances, evidence)
+    own_density, own_rmse = _judged(errors, variances, calibrate)
     blended_errors, blended_variances = (np.stack(each) for each in zip(*blends, strict=True))
-    density, rmse = _judged(local, rows, blended_errors, blended_variances, evidence)
+    density, rmse = _judged(blended_errors, blended_variances, calibrate)
     own, best = int(np.argmax(own_density)), int(np.argmax(density))
     if density[best] < own_density[own] + WORTH_SHARING or rmse[best] > (1 + SAME_ERROR) * own_rmse[own]:
         return None
@@ -169,25 +141,18 @@ def in_cells(local: Local, some: Indices, evidence: Evidence, work: float) -> In
     return local.rows_in(np.random.default_rng(evidence.seed).permutation(n_cells)[:affordable], evidence, more)
 
 
-def _judged(
-    local: Local, rows: RowsOfFit, errors: Floats, variances: Floats, evidence: Evidence
-) -> tuple[list[float], list[float]]:
-    """Mean log density and RMSE of the leave-one-out predictions of several models; calibrated, if predictions are."""
-    judging = evidence.judging
-    if judging is None or not judging.calibrate:
-        return _densities(errors, variances), _rmse(errors)
-    fitted = Scale.fit_each(local.kernel, rows.X, errors, variances, rows.noise)
-    return [found.learnt_density for found in fitted], _rmse(errors)
+def _judged(errors: Floats, variances: Floats, calibrate: bool) -> tuple[list[float], list[float]]:
+    """Mean log density and RMSE of the leave-one-out predictions of several models.
 
-
-def _densities(errors: Floats, variances: Floats) -> list[float]:
-    """The mean log density of errors of shape (models, rows, q), in nats per row and target, for each model."""
-    return [float(log_densities(*each).mean()) for each in zip(errors, variances, strict=True)]
-
-
-def _rmse(errors: Floats) -> list[float]:
-    """The root mean square of errors of shape (models, rows, q), for each model."""
-    return [float(np.sqrt(np.mean(np.square(each)))) for each in errors]
+    Errors are of shape (models, rows, q), variances (models, rows). Densities, in nats per row and target, are those of
+    `density_of` if error bars are to be calibrated, and of the process if not.
+    """
+    models = list(zip(errors, variances, strict=True))
+    if calibrate:
+        densities = [density_of(error, np.sqrt(variance)) for error, variance in models]
+    else:
+        densities = [float(log_densities(*each).mean()) for each in models]
+    return densities, [float(np.sqrt(np.mean(np.square(error)))) for error in errors]
 
 
 def fewest(densities: Sequence[float], errors: Sequence[float]) -> int:

@@ -316,14 +316,14 @@ def summarize(model: FittedModel) -> Summary:
 def _targets(model: FittedModel, record: Record, X: Floats) -> tuple[TargetSummary, ...]:
     """What the model says of each target; X are rows of the fit by which the kernel is described."""
     fitted, bars = model.fitted_, bars_of(model.fitted_.posterior)
-    shape = None if fitted.posterior.scale is None else fitted.posterior.scale.shape
+    widths = () if fitted.posterior.scale is None else fitted.posterior.scale.widths
     variances = fitted.units**2 if fitted.targets is None else np.var(np.asarray(fitted.targets), axis=0)
     which = np.unique(np.linspace(0, fitted.n_rows - 1, N_LEFT_OUT).astype(int))
     left_out = fitted.left_out(which) if fitted.q > 1 else None
     targets = []
     for at, name in enumerate(targets_of(model)):
-        learnt, variance = None if shape is None else shape.targets[at], record.variance or float(variances[at])
-        errors = distribution_words(None if learnt is None else learnt[1], learnt is not None and learnt[0].by_place)
+        variance = record.variance or float(variances[at])
+        errors = distribution_words(widths[at].standard, widths[at].by_place) if widths else distribution_words(None)
         unit = float(fitted.units[at])
         target = TargetSummary.of(model.kernel_, X, name, record.importance, unit, variance, bars, errors)
         if left_out is not None:
