@@ -25,6 +25,7 @@ from ..selection.rows import Rows, noise_alone
 from .climb import climb
 from .likelihood import Plausibility
 
+ROUNDING = 1e-12  # distances in units of others below which they may be rounding
 TINY = float(np.finfo(np.float64).tiny)
 FEWEST = 8  # rows below which none are left out together
 MOST_ROWS = 8000  # rows in which holes are made; of more rows, a random sample
@@ -129,7 +130,7 @@ def _reach(distance: Floats, size: int) -> float:
     order = np.sort(distance)
     inner, outer = order[size - 1 : 2 * size + 2], order[size : 2 * size + 3]
     inner = inner[: len(outer)]
-    at = int(np.argmax(outer / np.maximum(inner, TINY)))
+    at = int(np.argmax(outer / np.maximum(inner, max(ROUNDING * float(outer.max(initial=0.0)), TINY))))
     return float(0.5 * (inner[at] + outer[at]))
 
 

@@ -39,6 +39,7 @@ STEPS = 100  # of expectation maximisation for the weights
 FOLDS = 5  # parts of the rows, each of which judges what was fitted to the others
 WORTH = 0.002  # gain in mean log density, in nats a row, that makes up for a polynomial of higher degree
 MOST_STEPS = 200  # of the regression
+NEWTON, MOST_STEP = 4, 0.1  # steps of Newton's method after it, and how long they may be: it was near the minimum
 STEP = 1e-4  # of the differences of gradients that are second derivatives
 LEAST_CURVATURE = 0.1  # smallest eigenvalue of these: a direction of which the errors say nothing
 
@@ -321,7 +322,8 @@ class Regression(NamedTuple):
         count, n_ends = self.design.shape[1], self.growth.shape[1]
         start = np.concatenate([[0.0], np.zeros(count), np.full(n_ends, np.log(TYPICAL_GROWTH))])
         start[0] = np.log(np.clip(5.0, *NU) if most > 5 else most)  # 5: between heavy tails and none
-        bounds = [(np.log(min(NU[0], most)), np.log(most)), *[(None, None)] * count, *[tuple(np.log(GROWTHS))] * n_ends]
+        nus, growths = (min(NU[0], most), most), GROWTHS
+        bounds = np.array([np.log(nus), *[(-np.inf, np.inf)] * count, *[np.log(growths)] * n_ends])
         with one_blas_thread():
             total = self.weight.sum()
             options = {"maxiter": MOST_STEPS, "ftol": 1e-10, "gtol": 1e-7}
@@ -333,11 +335,34 @@ class Regression(NamedTuple):
                 bounds=bounds,
                 options=options,
             ).x
-            steps = STEP * np.eye(len(found))
-            curvature = np.stack([self.cost(found + step)[1] - self.cost(found - step)[1] for step in steps])
-        values, vectors = np.linalg.eigh((curvature + curvature.T) / (4 * STEP))
+            found = self._polished(found, bounds)
+            curvature = self._curvature(found)
+        values, vectors = np.linalg.eigh(curvature)
         spread = np.sqrt(np.square(vectors) @ (1 / np.maximum(values, LEAST_CURVATURE)))
         return found, spread
+
+    def _curvature(self, theta: Floats) -> Floats:
+        """The second derivatives of the cost, by differences of its gradient."""
+        steps = STEP * np.eye(len(theta))
+        found = np.stack([self.cost(theta + step)[1] - self.cost(theta - step)[1] for step in steps])
+        return np.asarray((found + found.T) / (4 * STEP))
+
+    def _polished(self, theta: Floats, bounds: Floats) -> Floats:
+        """The parameters after steps of Newton's method: as exact as rounding allows, wherever the rows are."""
+        curvature = self._curvature(theta)
+        for _ in range(NEWTON):
+            gradient, (low, high) = self.cost(theta)[1], bounds.T
+            free = np.flatnonzero(((theta > low) | (gradient < 0)) & ((theta < high) | (gradient > 0)))
+            part = curvature[np.ix_(free, free)]
+            if not len(free) or not np.isfinite(part).all() or np.linalg.eigvalsh(part)[0] <= LEAST_CURVATURE:
+                break
+            step = np.linalg.solve(part, gradient[free])
+            if np.abs(step).max() > MOST_STEP:
+                break
+            theta = theta.copy()
+            theta[free] -= step
+            theta = np.clip(theta, low, high)
+        return theta
 
     def widths(self, theta: Floats) -> Floats:
         """The widths of the errors, of shape (rows,)."""

@@ -179,7 +179,7 @@ def read_numbers(
     if units == {"m"} and all(text.endswith(" m") for text in texts):
         unit = unit or "m"  # 1.85 m is a length, 1.5m are millions
     if len(quantities) == 1 and quantities != {""} and (len(units) > 1 or unit):
-        unit = unit or max(units, key=lambda one: counts[one])
+        unit = unit or max(dict.fromkeys(singular.values()), key=lambda one: counts[one])  # of two, the first
         if quantities != {UNITS[unit][0]}:
             return plain, Written()
         sizes = {one: UNITS[each][1] / UNITS[unit][1] for one, each in singular.items()}
