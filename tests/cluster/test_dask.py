@@ -99,7 +99,8 @@ def test_a_race_is_that_of_one_machine(client):
     options = {"n_active": 40, "random_state": 0, "posterior": "sod", "hyperparameters": Subset(n_starts=2)}
     here = GreedyGPRegressor(**options).fit(X, np.exp(y), alpha=0)
     there = GreedyGPRegressor(**options).fit(da.from_array(X, chunks=(100, 3)), da.from_array(np.exp(y), chunks=100))
-    assert there.mean_.trials == here.mean_.trials
+    beside_process = [each for each in here.mean_.trials if "alone" not in each.name]  # these need the rows here
+    assert list(there.mean_.trials) == beside_process
     assert there.target_ == here.target_
 
 

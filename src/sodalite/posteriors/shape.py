@@ -39,7 +39,8 @@ STEPS = 100  # of expectation maximisation for the weights
 FOLDS = 5  # parts of the rows, each of which judges what was fitted to the others
 WORTH = 0.002  # gain in mean log density, in nats a row, that makes up for a polynomial of higher degree
 MOST_STEPS = 200  # of the regression
-NEWTON, MOST_STEP = 4, 0.1  # steps of Newton's method after it, and how long they may be: it was near the minimum
+NEWTON, MOST_STEP = 8, 0.1  # steps of Newton's method after it, and how long they may be: it was near the minimum
+FLAT = 1e-4  # second derivative of the cost below which there are none: rounding would decide
 STEP = 1e-4  # of the differences of gradients that are second derivatives
 LEAST_CURVATURE = 0.1  # smallest eigenvalue of these: a direction of which the errors say nothing
 
@@ -354,7 +355,7 @@ class Regression(NamedTuple):
             gradient, (low, high) = self.cost(theta)[1], bounds.T
             free = np.flatnonzero(((theta > low) | (gradient < 0)) & ((theta < high) | (gradient > 0)))
             part = curvature[np.ix_(free, free)]
-            if not len(free) or not np.isfinite(part).all() or np.linalg.eigvalsh(part)[0] <= LEAST_CURVATURE:
+            if not len(free) or not np.isfinite(part).all() or np.linalg.eigvalsh(part)[0] <= FLAT:
                 break
             step = np.linalg.solve(part, gradient[free])
             if np.abs(step).max() > MOST_STEP:
