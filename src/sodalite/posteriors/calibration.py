@@ -29,6 +29,7 @@ Correlations: TypeAlias = Callable[[Indices], Floats | None]
 SIZES = (2, 8, 32)  # places near by whose errors tell the width; 64 gain at most 0.005 nats
 STRENGTH = 2.0  # rows that the mean absolute error of all rows counts for, among those near by
 FEW = 100  # rows below which no width depends on the place: the 32 nearest of them would be a third of all
+NARROW = 0.05  # share of the rows of the fit whose widths may be below the resolution of the targets
 ROUNDING = 1e-12  # what is known, 1 - novelty, below which it may be rounding
 KNOWN = 1e-4  # added to the novelty before its logarithm is taken: less is rounding
 
@@ -194,7 +195,11 @@ class Scale:
             errors.append(together.error)
             weight = np.concatenate([weight, together.weight])
         error = np.concatenate(errors)
-        return replace(scale, widths=tuple(Width.learn(parts, error, weight, target) for target in range(q)))
+        widths = tuple(Width.learn(parts, error, weight, target) for target in range(q))
+        if far is not None:  # rows that are predicted more exactly than targets are rounded show that they can be
+            usual = min(float(np.quantile(width(parts[0], j), NARROW)) for j, width in enumerate(widths))
+            scale = replace(scale, far=replace(far, resolution=min(far.resolution, np.sqrt(12) * usual)))
+        return replace(scale, widths=widths)
 
     def error_bars(
         self, X: Array, variance: Floats, novelty: Floats, prior: Floats, beyond: Floats | None = None

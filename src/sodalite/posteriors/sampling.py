@@ -13,8 +13,8 @@ from .predictive import Predictive
 def draw(mean: Floats, covariance: Floats, size: int, generator: np.random.Generator) -> Floats:
     """Samples of a normal distribution, as columns of shape (n, size); its covariance may be singular. O(n^3).
 
-    The root of the covariance is the symmetric one. Rounding may turn eigenvectors of nearly equal eigenvalues, and with
-    them the samples, but hardly changes this root: a model that was saved and loaded draws the same samples.
+    The root of the covariance is the symmetric one. Rounding may turn eigenvectors of nearly equal eigenvalues, but
+    hardly changes this root: a model that was saved and loaded draws the same samples.
     """
     with one_blas_thread():
         values, vectors = eigh(covariance)
