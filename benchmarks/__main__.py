@@ -20,7 +20,7 @@ BENCHMARKS = {
     "driver": "what the driver of a cluster costs, with 100 pretend shards, and the arithmetic for 10^9 rows",
     "evidence": "write the documentation's tables from docs/evidence.json; nothing is measured",
     "exactness": "whether the picks on real data are those of one row at a time",
-    "fit": "default fits of 60 to 250 000 rows, beside other libraries; --help for options",
+    "fits": "default fits of 60 to 250 000 rows, beside other libraries; --help for options",
     "gaps": "intervals in gaps of series and holes of maps; --help for options",
     "holes": "holes in maps, beside two kernels given by hand; --help for options",
     "joining": "rows that join a full model, with and without an exchange of active rows",

@@ -121,4 +121,4 @@ def table(results: Sequence[Measured]) -> list[str]:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    run_sets("fit", __doc__ or "", list(SETS), Measured, measure, table, arguments)
+    run_sets("fits", __doc__ or "", list(SETS), Measured, measure, table, arguments)
