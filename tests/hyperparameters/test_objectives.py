@@ -12,9 +12,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 import dense
 from helpers import KERNELS, Indefinite, slopes
-from sodalite.hyperparameters import left_out, log_marginal_likelihood
+from sodalite.hyperparameters import Task, left_out, log_marginal_likelihood
 from sodalite.hyperparameters.joint import Joint
-from sodalite.hyperparameters.left_out import HOLES_SHARE, Groups, LeftOut, Questions, judged
+from sodalite.hyperparameters.left_out import HOLES_SHARE, Groups, LeftOut, LeftOutRows, Questions, judged
 from sodalite.hyperparameters.likelihood import Prior
 from sodalite.kernels import compile_kernel
 
@@ -153,6 +153,15 @@ def test_rows_in_a_hole_are_predicted_from_outside_and_each_size_counts_alike():
             off = np.mean(error**2 / variance[:, None])
             value -= 0.5 * (off - 1 - log(off))
     assert objective.value(kernel.theta) == pytest.approx(value, rel=1e-6)
+
+
+def test_rows_in_holes_know_none_of_their_copies():
+    kernel, X, y, _ = data("usual", copies=2, known=False, n=300)
+    rows = LeftOutRows.of(Task(X, y), kernel, np.random.default_rng(0), 100, 8)
+    own = rows.groups.group[rows.holes.rows]
+    assert len(own) > 50
+    assert not (rows.holes.known == own[:, None]).any()
+    assert all(len(np.unique(known[known >= 0])) == np.sum(known >= 0) > 8 for known in rows.holes.known)
 
 
 def test_the_gain_over_another_kernel_comes_with_its_standard_error():
