@@ -247,11 +247,6 @@ class CriterionTraits:
         """Whether the criterion needs a seed, for random weights or for samples."""
         return self.sampled or self.lookahead is not None
 
-    @property
-    def most_ahead(self) -> int:
-        """The most picks that are decided before they become active."""
-        return 0 if self.lookahead is None else self.lookahead.block
-
     def bound(self, s: Floats, abs_r: Floats, noise: Floats, weights: Floats, out: Floats) -> Floats:
         """Upper bounds of the scores of a monotone criterion, of shape (stages, n), from upper bounds of s and abs(r).
 
